@@ -1,0 +1,1 @@
+"""ggufc.cli package."""
