@@ -1,1 +1,58 @@
-"""ggufc: an ahead-of-time compiler and runtime for GGUF language models on CPUs."""
+"""ggufc: an ahead-of-time compiler and runtime for GGUF language models on CPUs.
+
+`compile` makes a bundle of a GGUF file and `load` opens one. Neither the compiler nor the runtime is imported
+before it is used, and running a bundle never imports the compiler.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ggufc.runtime.model import Model
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "compile", "load"]
+
+
+def compile(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str] | None = None,
+    *,
+    force: bool = False,
+    **options: Any,
+) -> Path:
+    """Compile the GGUF file `source` into the bundle `destination` (default: `NAME.ggufc` in the current
+    folder) and return its path. `force` replaces a bundle that is there; `options` are the fields of
+    `ggufc.compiler.options.CompileOptions` (`target`, `context`, `max_sequences`, `kv_type`, ...)."""
+    from ggufc.compiler.driver import compile_model, default_destination
+    from ggufc.compiler.options import CompileOptions
+
+    path = Path(destination) if destination is not None else default_destination(Path(source))
+    compile_model(Path(source), path, CompileOptions(**options), force=force)
+    return path
+
+
+def load(
+    bundle: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    context: int | None = None,
+    sequences: int | None = None,
+    isa: str | None = None,
+    mapped: bool = False,
+) -> Model:
+    """Open a bundle for running; see `ggufc.runtime.model.Model.load` for the arguments."""
+    from ggufc.runtime.model import Model
+
+    return Model.load(
+        Path(bundle),
+        threads=threads,
+        context=context,
+        sequences=sequences,
+        isa=isa,
+        mapped=mapped,
+    )
