@@ -1,1 +1,1 @@
-"""compiler.memory package."""
+"""The memory plan: lifetimes, arena offsets, and the check of both."""
