@@ -1,0 +1,65 @@
+"""Plain data (as YAML gives it) to frozen dataclasses and back, with the key in every error."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from ggufc.runtime.errors import BundleError
+
+Record = TypeVar("Record")
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses as dictionaries in field order, tuples as lists, everything else as it is."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    return value
+
+
+def from_plain(kind: type[Record], data: Any, where: str = "") -> Record:
+    """Build a dataclass of type `kind` from `data`; every field must be there, with the declared type, and
+    nothing else. `where` names the place in errors. Raises BundleError."""
+    if not isinstance(data, dict):
+        raise BundleError(f"{where or 'manifest'}: expected a mapping, found {describe(data)}")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(map(str, data)) - set(hints))
+    missing = [name for name in hints if name not in data]
+    if unknown or missing:
+        problem = f"missing key {missing[0]!r}" if missing else f"unknown key {unknown[0]!r}"
+        raise BundleError(f"{where or 'manifest'}: {problem}; the keys are {', '.join(hints)}")
+    prefix = f"{where}." if where else ""
+    return kind(**{key: convert(hint, data[key], prefix + key) for key, hint in hints.items()})
+
+
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """`value` as the type `hint`: a dataclass, `tuple[X, ...]`, `Mapping[str, Any]`, `X | None` or a scalar."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+        return None if value is None else convert(options[0], value, where)
+    if origin is tuple:
+        return convert_list(typing.get_args(hint)[0], value, where)
+    if dataclasses.is_dataclass(hint):
+        return from_plain(typing.cast(type, hint), value, where)
+    wanted = origin or hint
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise BundleError(f"{where}: expected {wanted.__name__}, found {describe(value)}")
+    return value
+
+
+def convert_list(item: Any, value: Any, where: str) -> tuple[Any, ...]:
+    """A list as a tuple whose items have the type `item`."""
+    if not isinstance(value, list):
+        raise BundleError(f"{where}: expected a list, found {describe(value)}")
+    return tuple(convert(item, entry, f"{where}[{i}]") for i, entry in enumerate(value))
+
+
+def describe(value: Any) -> str:
+    """A value in an error message: its type and at most 40 characters of it."""
+    return f"{type(value).__name__} {repr(value)[:40]}"
