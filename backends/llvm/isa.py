@@ -34,8 +34,20 @@ class Isa:
 
 _LINUX_X86, _LINUX_ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _V3 = (
-    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi",
-    "bmi2", "lzcnt", "movbe",
+    "sse3",
+    "ssse3",
+    "sse4.1",
+    "sse4.2",
+    "popcnt",
+    "cx16",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "bmi",
+    "bmi2",
+    "lzcnt",
+    "movbe",
 )
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni")
 _AMX = (*_V4, "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
@@ -48,8 +60,16 @@ ISAS: dict[str, Isa] = {
         Isa("x86-64-v4-vnni", _LINUX_X86, "x86-64", _V4, "vnni512", 512, 32, True),
         Isa("x86-64-v3", _LINUX_X86, "x86-64", _V3, "avx2", 256, 16, True),
         Isa("x86-64", _LINUX_X86, "x86-64", (), "generic", 128, 16, False),
-        Isa("aarch64-dotprod", _LINUX_ARM, "generic", ("neon", "dotprod", "fullfp16"), "sdot",
-            128, 32, True),
+        Isa(
+            "aarch64-dotprod",
+            _LINUX_ARM,
+            "generic",
+            ("neon", "dotprod", "fullfp16"),
+            "sdot",
+            128,
+            32,
+            True,
+        ),
         Isa("aarch64", _LINUX_ARM, "generic", ("neon",), "generic", 128, 32, True),
     )
 }

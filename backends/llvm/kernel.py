@@ -24,7 +24,11 @@ from ggufc.ir import TensorType
 
 Kind = Literal["value", "weight", "state"]
 TAIL: tuple[tuple[str, Type], ...] = (
-    ("n", I64), ("context", I64), ("tid", I64), ("threads", I64), ("pool", PTR),
+    ("n", I64),
+    ("context", I64),
+    ("tid", I64),
+    ("threads", I64),
+    ("pool", PTR),
 )
 
 

@@ -431,7 +431,12 @@ class Function:
         return self.emit(f"getelementptr inbounds i8, {pointer}, {n}", PTR)
 
     def load(
-        self, pointer: Val, type_: Type, offset: Operand = 0, *, align: int | None = None,
+        self,
+        pointer: Val,
+        type_: Type,
+        offset: Operand = 0,
+        *,
+        align: int | None = None,
         nontemporal: bool = False,
     ) -> Val:
         """Load a value at pointer + offset bytes; aligned to the element unless said otherwise."""
