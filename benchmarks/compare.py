@@ -1,9 +1,10 @@
-"""Time ggufc and llama.cpp side by side on the same files, interleaved, and print medians and ratios.
+"""Time ggufc and llama.cpp side by side on the same files, interleaved, and print medians and
+ratios.
 
     python benchmarks/compare.py MODEL.gguf [...] [--peers native-2m avx512] [--rounds 5]
 
-Every round runs each contestant once, in turn, each in its own process; a ratio is the median of the
-rounds' ratios, so that a machine whose speed drifts does not favour anyone.
+Every round runs each contestant once, in turn, each in its own process; a ratio is the median of
+the rounds' ratios, so that a machine whose speed drifts does not favour anyone.
 """
 
 from __future__ import annotations

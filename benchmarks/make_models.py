@@ -2,7 +2,8 @@
 
     python benchmarks/make_models.py OUTDIR [MODEL ...] [--types q4_0 q8_0 q4_k_m]
 
-The files carry a real vocabulary and load in any GGUF runtime; what they say is noise, what they cost is real.
+The files carry a real vocabulary and load in any GGUF runtime; what they say is noise, what they
+cost is real.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import yaml
+from random_weights import random_rows
+
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.compiler.gguf.writer import GGUFWriter
-from random_weights import random_rows
 
 HERE = Path(__file__).parent
 VOCABULARIES = HERE.parent / "tests" / "data" / "tokenizer"

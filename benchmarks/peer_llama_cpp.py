@@ -1,9 +1,11 @@
-"""Time llama.cpp's prefill and decode on one file; run by the interpreter of the peer's own environment.
+"""Time llama.cpp's prefill and decode on one file; run by the interpreter of the peer's own
+environment.
 
     python peer_llama_cpp.py MODEL.gguf --prompt 512 --generate 128 --threads 2
 
-Prints one JSON object: tokens per second of each. The calls are those of llama.cpp's own benchmark: one
-batch of random tokens for prefill, one token a call for decode, no sampling, a warm-up before each.
+Prints one JSON object: tokens per second of each. The calls are those of llama.cpp's own
+benchmark: one batch of random tokens for prefill, one token a call for decode, no sampling, a
+warm-up before each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build llama.cpp from its Python package's source, each configuration in an environment of its own."""
+"""Build llama.cpp from its Python package's source, an environment for each configuration."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Random quantised rows with the spread of trained weights, made without quantising anything.
 
-Codes are drawn uniformly and the scales are set so that the decoded values have mean about 0 and the
-wanted standard deviation. Every block is valid, so the files load wherever real ones do.
+Codes are drawn uniformly and the scales are set so that the decoded values have mean about 0 and
+the wanted standard deviation. Every block is valid, so the files load wherever real ones do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MEAN_SCALE = 48.0  # sub-block scales are drawn from 33..63
 def random_rows(
     type_name: str, shape: tuple[int, int], std: float, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """The bytes of a matrix of `shape` (rows, columns) in a GGUF type, with standard deviation `std`."""
+    """Bytes of a (rows, columns) matrix in a GGUF type, with standard deviation `std`."""
     quant = QUANTS[type_name]
     if type_name == "f32":
         values = rng.standard_normal(shape, np.float32) * np.float32(std)

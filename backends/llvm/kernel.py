@@ -1,7 +1,9 @@
-"""What a kernel is: one native function for one distinct op signature, and the registry of their emitters.
+"""What a kernel is: one native function for one distinct op signature, and the registry of their
+emitters.
 
-Every kernel has the same calling convention: a pointer for each operand that is present, in declared order
-(values: their buffer; weights: their place in weights.bin; states: their memory), a pointer for each result, then
+Every kernel has the same calling convention: a pointer for each operand that is present, in
+declared order (values: their buffer; weights: their place in weights.bin; states: their memory), a
+pointer for each result, then
 
     i64 n        run-time size of the leading symbolic dimension (tokens T, sequences B, or rows R)
     i64 context  run-time C of the states
@@ -44,7 +46,7 @@ class OperandSignature:
 
 @dataclass(frozen=True)
 class OpSignature:
-    """Everything that the code of a kernel depends on; ops with equal signatures share a function."""
+    """All that the code of a kernel depends on; ops with equal signatures share a function."""
 
     op: str
     attributes: tuple[tuple[str, Any], ...]
@@ -56,7 +58,7 @@ class OpSignature:
         return dict(self.attributes)[name]
 
     def named(self, name: str) -> list[OperandSignature]:
-        """The operands of a declared name: none if an optional one is absent, several if variadic."""
+        """The operands of a declared name: none if it is optional and absent, several if variadic."""
         return [o for o in self.operands if o.name == name]
 
 
@@ -85,7 +87,7 @@ class Kernel:
         return self.f.arg(f"r{index}")
 
     def share(self, count: Val | int) -> tuple[Val, Val]:
-        """This thread's part [begin, end) of `count` equal pieces of work; contiguous, in thread order."""
+        """This thread's part [begin, end) of `count` pieces of work: contiguous, in thread order."""
         total = self.f.coerce(count, I64)
         return total * self.tid // self.threads, total * (self.tid + 1) // self.threads
 

@@ -1,7 +1,7 @@
 """The layer in which kernels are written: typed SSA values over textual LLVM IR.
 
-Everything that llvmlite's own builder lacks (vector intrinsics, byte-addressed pointers, loops as `with`
-blocks) is here, so that kernels read like loops:
+Everything that llvmlite's own builder lacks (vector intrinsics, byte-addressed pointers, loops as
+`with` blocks) is here, so that kernels read like loops:
 
     with f.loop(K // 4) as i:
         w = f.load(weights + i * 64, vec(I8, 64))
@@ -65,7 +65,7 @@ def vec(element: Type, lanes: int) -> Type:
 
 
 def literal(type_: Type, value: float) -> str:
-    """An LLVM literal of a scalar type; floats are rounded to the type first, then written as bits."""
+    """An LLVM literal of a scalar type; floats are rounded to the type and written as bits."""
     if type_ == I1:
         return "true" if value else "false"
     if not type_.is_float:
@@ -82,8 +82,8 @@ def literal(type_: Type, value: float) -> str:
 class Val:
     """An SSA value of a function under construction. Operators emit instructions.
 
-    Integer arithmetic wraps; `>>` is a logical shift, comparisons are signed. An int or float operand becomes
-    a (splat) constant of this value's type. Adding to a pointer moves it by bytes.
+    Integer arithmetic wraps; `>>` is a logical shift, comparisons are signed. An int or float
+    operand becomes a (splat) constant of this value's type. Adding to a pointer moves it by bytes.
     """
 
     __slots__ = ("f", "ref", "type")
@@ -252,7 +252,7 @@ class Var:
 
 
 class Module:
-    """An LLVM module under construction: declarations, globals and functions, printed in that order."""
+    """A module under construction: globals, declarations and functions, printed in that order."""
 
     def __init__(self, name: str, triple: str = "", data_layout: str = "") -> None:
         self.name, self.triple, self.data_layout = name, triple, data_layout
@@ -287,7 +287,8 @@ class Module:
         text = "".join(f"\\{b:02X}" for b in data)
         self._globals.setdefault(
             name,
-            f'@"{name}" = private unnamed_addr constant [{len(data)} x i8] c"{text}", align {align}',
+            f'@"{name}" = private unnamed_addr constant '
+            f'[{len(data)} x i8] c"{text}", align {align}',
         )
         return f'@"{name}"'
 
@@ -567,7 +568,7 @@ class Function:
     def loop(
         self, stop: Operand, start: Operand = 0, step: int = 1, name: str = "i"
     ) -> Iterator[Val]:
-        """Count from start to stop (excluded) by step; the body does not run where start >= stop."""
+        """Count from start to stop (excluded) by step; no round at all where start >= stop."""
         pre, body, latch, done = (self.label(f"{name}.{part}") for part in _LOOP_PARTS)
         first, limit = self.coerce(start, I64), self.coerce(stop, I64)
         self.start_block(pre)
