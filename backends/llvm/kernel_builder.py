@@ -316,7 +316,7 @@ class Function:
         attributes: str,
     ) -> None:
         self.module, self.name, self.returns = module, name, returns
-        self._params, self._exported, self._attributes = list(params), exported, attributes
+        self.params, self._exported, self._attributes = list(params), exported, attributes
         self._allocas: list[str] = []
         self._lines: list[str] = []
         self._counter = 0
@@ -328,7 +328,7 @@ class Function:
 
     def arg(self, name: str) -> Val:
         """A parameter by its name."""
-        for param, type_ in self._params:
+        for param, type_ in self.params:
             if param == name:
                 return Val(self, f"%{param}", type_)
         raise KeyError(f"{self.name} has no parameter {name!r}")
@@ -613,7 +613,7 @@ class Function:
 
     def text(self) -> str:
         linkage = "" if self._exported else "internal "
-        params = ", ".join(f"{t} %{n}" for n, t in self._params)
+        params = ", ".join(f"{t} %{n}" for n, t in self.params)
         head = f"define {linkage}{self.returns} {self.ref}({params}) {self._attributes} {{"
         lines = list(self._lines)
         if not self._terminated:
