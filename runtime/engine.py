@@ -1,0 +1,141 @@
+"""The engine: a bundle's code with its weights, its arena and the KV cache of all sequences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggufc.runtime.bundle import CONTEXT_UNIT, Bundle, Manifest
+from ggufc.runtime.cpu import choose_object, default_threads
+from ggufc.runtime.errors import ArgumentError, ContextError, ModelClosedError
+from ggufc.runtime.locks import ForkSafeLock
+from ggufc.runtime.memory import Bytes, address, allocate, load_weights
+from ggufc.runtime.native import Call, NativeCode, ThreadPool, allow_tiles
+
+MAX_THREADS = 1024
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Choices made at load: None takes the default (threads: what the machine offers; context and sequences: the
+    compiled maximum; isa: the best that runs here). `mapped` shares the weights between processes."""
+
+    threads: int | None = None
+    context: int | None = None
+    sequences: int | None = None
+    isa: str | None = None
+    mapped: bool = False
+
+
+class Engine:
+    """Runs the two graphs. Safe to call from several threads: one call runs at a time, on all threads of the
+    pool, and each caller gives its own array for the logits."""
+
+    def __init__(self, bundle: Bundle, options: EngineOptions) -> None:
+        """Load code and weights. Raises BundleError, MachineError, ContextError, ArgumentError."""
+        self.manifest = bundle.manifest
+        limits = self.manifest.limits
+        self.context = within("context", options.context, limits.context)
+        self.sequences = within("sequences", options.sequences, limits.sequences)
+        self.threads = checked_threads(options.threads)
+        chosen = choose_object(self.manifest.objects, options.isa)
+        self.isa = chosen.isa
+        allow_tiles(chosen.needs)
+        self._code = NativeCode(bundle.read(chosen.path), str(bundle.path / chosen.path))
+        self._weights = load_weights(bundle, threads=self.threads, mapped=options.mapped)
+        self._arena = allocate(chosen.arena_bytes, huge=True)
+        padded = -(-self.context // CONTEXT_UNIT) * CONTEXT_UNIT
+        self._states = allocate_states(self.manifest, self.sequences, padded)
+        self._state_table = np.array([address(s) for s in self._states], np.uint64)
+        self._pool = ThreadPool(self._code, self.threads)
+        self._call = self._new_call(padded)
+        self._lock = ForkSafeLock()
+        self._closed = False
+
+    def _new_call(self, padded_context: int) -> Call:
+        return Call(
+            abi_version=self.manifest.abi,
+            weights=address(self._weights),
+            arena=address(self._arena),
+            states=address(self._state_table),
+            context=padded_context,
+            n_sequences=self.sequences,
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """The width of the logits."""
+        return self.manifest.model.vocab_size
+
+    def prefill(self, sequence: int, position: int, ids: Ints, rows: Ints, logits: Floats) -> None:
+        """Run `ids` (at most the compiled number of tokens) at `position` and onwards of one sequence, and
+        fill `logits` [len(rows), vocab] with those of the tokens that `rows` names."""
+        count = len(ids)
+        positions = np.arange(position, position + count, dtype=np.int32)
+        self._run("prefill", ids, positions, np.full(count, sequence, np.int32), rows, logits)
+
+    def decode(self, sequences: Ints, positions: Ints, ids: Ints, logits: Floats) -> None:
+        """Run one token of each of several distinct sequences; fills `logits` [len(ids), vocab]."""
+        rows = np.arange(len(ids), dtype=np.int32)
+        self._run("decode", ids, positions, sequences, rows, logits)
+
+    def _run(
+        self, graph: str, ids: Ints, positions: Ints, sequences: Ints, rows: Ints, logits: Floats
+    ) -> None:
+        with self._lock:
+            if self._closed:
+                raise ModelClosedError("the model is closed")
+            call = self._call
+            call.tokens, call.positions = address(ids), address(positions)
+            call.sequences, call.rows = address(sequences), address(rows)
+            call.logits, call.n_tokens, call.n_rows = address(logits), len(ids), len(rows)
+            call.pool = self._pool.address()
+            self._code.run(graph, call)
+
+    def close(self) -> None:
+        """End the threads; every later call raises ModelClosedError."""
+        with self._lock:
+            self._closed = True
+            self._pool.close()
+
+
+def within(name: str, value: int | None, maximum: int) -> int:
+    """`value`, or the maximum when it is None. Raises ContextError outside 1..maximum."""
+    if value is None:
+        return maximum
+    if not 1 <= value <= maximum:
+        raise ContextError(f"{name} {value}: the bundle was compiled for 1 to {maximum}")
+    return value
+
+
+def checked_threads(threads: int | None) -> int:
+    """The number of threads to use. Raises ArgumentError outside 1..1024."""
+    if threads is None:
+        return default_threads()
+    if not 1 <= threads <= MAX_THREADS:
+        raise ArgumentError(f"threads {threads}: allowed are 1 to {MAX_THREADS}")
+    return threads
+
+
+def allocate_states(manifest: Manifest, sequences: int, context: int) -> list[Bytes]:
+    """The arrays of the KV cache, zero, in the order of the manifest."""
+    return [allocate(sequences * context * s.position_bytes) for s in manifest.states]
+
+
+def as_ids(ids: Sequence[int] | Ints, vocab_size: int) -> Ints:
+    """Token ids as a checked array. Raises ArgumentError that names the first bad one."""
+    array = np.asarray(ids)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        if array.size or array.ndim != 1:
+            raise ArgumentError("token ids: expected a flat list of integers")
+        array = array.astype(np.int64)
+    bad = np.flatnonzero((array < 0) | (array >= vocab_size))
+    if len(bad):
+        at = int(bad[0])
+        raise ArgumentError(
+            f"token id {int(array[at])} at index {at}: the vocabulary has ids 0 to {vocab_size - 1}"
+        )
+    return np.ascontiguousarray(array, dtype=np.int32)

@@ -1,0 +1,184 @@
+"""Choosing a token from logits: pure functions, and a sampler that chains them.
+
+The order is llama.cpp's: top-k, top-p, min-p, and temperature last, so the filters look at the model's own
+distribution. At least one token survives every filter. A filter takes and returns `Candidates`: ids with their
+logits, highest first, ties by the lower id.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggufc.runtime.errors import ArgumentError, LogitsError
+
+Floats = npt.NDArray[np.float32]
+
+# How many of the highest logits are sorted at first when top-p has to find how many it needs.
+FIRST_SORTED = 256
+MAX_SEED = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Tokens that may still be drawn, highest logit first; `ids` and `logits` have equal length."""
+
+    ids: npt.NDArray[np.int64]
+    logits: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How to draw. `temperature` 0 always takes the highest logit; `top_k` 0, `top_p` 1 and `min_p` 0 are off;
+    without a `seed` every generation differs. Raises ArgumentError with the legal interval."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature, 0.0, math.inf)
+        check_number("top_p", self.top_p, 0.0, 1.0)
+        check_number("min_p", self.min_p, 0.0, 1.0)
+        check_integer("top_k", self.top_k, -1, 2**31 - 1)
+        if self.seed is not None:
+            check_integer("seed", self.seed, 0, MAX_SEED)
+
+
+def check_number(name: str, value: object, low: float, high: float) -> None:
+    """Raise ArgumentError unless `value` is a finite number within the interval."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not low <= value <= high or math.isinf(value):  # type: ignore[operator, arg-type]
+        allowed = f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+        raise ArgumentError(f"{name} {value!r}: expected a number {allowed}")
+
+
+def check_integer(name: str, value: object, low: int, high: int) -> None:
+    """Raise ArgumentError unless `value` is an integer within the interval."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ArgumentError(f"{name} {value!r}: expected an integer from {low} to {high}")
+
+
+def greedy(logits: Floats) -> int:
+    """The id of the highest logit, the lowest id on ties. Raises LogitsError."""
+    best = int(np.argmax(logits))
+    check_drawable(float(logits[best]))
+    return best
+
+
+def check_drawable(highest: float) -> None:
+    """Raise LogitsError when the highest logit is NaN (NumPy's maximum is, if any is) or minus infinity."""
+    if math.isnan(highest):
+        raise LogitsError("the model produced a logit that is not a number")
+    if highest == -math.inf:
+        raise LogitsError("every token is excluded: all logits are minus infinity")
+
+
+def top_k(logits: Floats, k: int) -> Candidates:
+    """The `k` highest logits in order; all of them if k <= 0 or k >= their number."""
+    if k <= 0 or k >= len(logits):
+        return in_order(np.arange(len(logits)), logits)
+    threshold = np.partition(logits, len(logits) - k)[len(logits) - k]
+    # The partition alone would pick any of several equal logits: the lower ids are to win.
+    above = np.flatnonzero(logits > threshold)
+    equal = np.flatnonzero(logits == threshold)[: k - len(above)]
+    return in_order(np.concatenate([above, equal]), logits)
+
+
+def in_order(ids: npt.NDArray[np.int64], logits: Floats) -> Candidates:
+    """`ids` as candidates, highest logit first, ties by id."""
+    values = logits[ids].astype(np.float64)
+    order = np.lexsort((ids, -values))
+    return Candidates(ids[order], values[order])
+
+
+def softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Probabilities of candidates; plus infinity takes all."""
+    highest = logits[0]
+    if np.isposinf(highest):
+        certain = np.isposinf(logits).astype(np.float64)
+        return certain / certain.sum()
+    weights = np.exp(logits - highest)
+    return weights / weights.sum()
+
+
+def top_p(candidates: Candidates, p: float) -> Candidates:
+    """The fewest candidates, highest first, whose probabilities sum to at least `p`."""
+    if p >= 1.0:
+        return candidates
+    return keep(candidates, count_for(np.cumsum(softmax(candidates.logits)), p))
+
+
+def count_for(cumulative: npt.NDArray[np.float64], p: float) -> int:
+    """How many terms of a rising sum it takes to reach `p`, at least one."""
+    return min(int(np.searchsorted(cumulative, p)) + 1, len(cumulative))
+
+
+def min_p(candidates: Candidates, p: float) -> Candidates:
+    """Candidates whose probability is at least `p` times the highest one's."""
+    if p <= 0.0:
+        return candidates
+    probabilities = softmax(candidates.logits)
+    return keep(candidates, int(np.count_nonzero(probabilities >= p * probabilities[0])))
+
+
+def keep(candidates: Candidates, count: int) -> Candidates:
+    """The first `count` candidates, at least one."""
+    count = max(1, count)
+    return Candidates(candidates.ids[:count], candidates.logits[:count])
+
+
+def highest_for_top_p(logits: Floats, p: float) -> Candidates:
+    """`top_p` over the whole vocabulary without sorting all of it: sorts more only while the sum is short."""
+    if np.isposinf(logits.max()):
+        return top_p(top_k(logits, 0), p)
+    weights = np.exp(logits.astype(np.float64) - float(logits.max()))
+    total, k = weights.sum(), FIRST_SORTED
+    while k < len(logits):
+        candidates = top_k(logits, k)
+        cumulative = np.cumsum(weights[candidates.ids]) / total
+        if cumulative[-1] >= p:
+            return keep(candidates, count_for(cumulative, p))
+        k *= 8
+    return top_p(top_k(logits, 0), p)
+
+
+def temper(candidates: Candidates, temperature: float) -> npt.NDArray[np.float64]:
+    """Probabilities of the candidates at a temperature above 0; a tiny one takes the highest."""
+    highest = candidates.logits[0]
+    if np.isposinf(highest):
+        return softmax(candidates.logits)
+    with np.errstate(over="ignore"):
+        return softmax((candidates.logits - highest) / temperature)
+
+
+class Sampler:
+    """Draws tokens from one seeded stream of random numbers; one sampler a generation."""
+
+    def __init__(self, options: SamplingOptions) -> None:
+        self.options = options
+        self._random = np.random.Generator(np.random.PCG64(options.seed))
+
+    def candidates(self, logits: Floats) -> Candidates:
+        """What may be drawn from `logits` [vocab] once all filters are applied. Raises LogitsError."""
+        check_drawable(float(logits.max()))
+        options = self.options
+        if options.top_k <= 0 and options.top_p < 1.0:
+            found = highest_for_top_p(logits, options.top_p)
+        else:
+            found = top_p(top_k(logits, options.top_k), options.top_p)
+        return min_p(found, options.min_p)
+
+    def sample(self, logits: Floats) -> int:
+        """Draw a token id from `logits` [vocab]. Raises LogitsError."""
+        if self.options.temperature == 0.0:
+            return greedy(logits)
+        found = self.candidates(logits)
+        cumulative = np.cumsum(temper(found, self.options.temperature))
+        drawn = np.searchsorted(cumulative, self._random.random() * cumulative[-1], side="right")
+        # The product may round up to the whole sum: then the last token with any probability is meant.
+        last = np.searchsorted(cumulative, cumulative[-1])
+        return int(found.ids[min(drawn, last)])

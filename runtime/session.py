@@ -1,0 +1,146 @@
+"""Sessions: sequences of tokens in the KV cache, and the pool that hands them out."""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from ggufc.runtime.engine import Engine, Floats, Ints, as_ids
+from ggufc.runtime.errors import ArgumentError, ContextError
+
+
+class Session:
+    """One sequence: the tokens whose keys and values the cache holds, and their number, the position.
+
+    Not safe for use from several threads at once; different sessions of one engine are.
+    """
+
+    def __init__(self, engine: Engine, index: int) -> None:
+        self.engine = engine
+        self.index = index
+        self.ids: list[int] = []
+        self._logits = np.empty((1, engine.vocab_size), np.float32)
+
+    @property
+    def position(self) -> int:
+        """The number of tokens in the cache."""
+        return len(self.ids)
+
+    def reuse(self, ids: Sequence[int]) -> int:
+        """Keep of the cache what `ids` begins with, at most all but its last token, whose logits have to be
+        computed; returns how many tokens that is."""
+        self.ids = self.ids[: common_prefix(self.ids, ids[:-1])]
+        return self.position
+
+    def clear(self) -> None:
+        """Forget all tokens."""
+        self.ids = []
+
+    def check_room(self, count: int) -> None:
+        """Raise ContextError unless `count` more tokens fit."""
+        total = self.position + count
+        if total > self.engine.context:
+            raise ContextError(
+                f"{total} tokens do not fit a context of {self.engine.context}; "
+                f"the bundle was compiled for at most {self.engine.manifest.limits.context}"
+            )
+
+    def prefill(self, ids: Sequence[int] | Ints, *, chunk: int | None = None) -> Floats:
+        """Append `ids` and return the logits [vocab] after the last one, valid until the next call.
+
+        `chunk` is the number of tokens run at once, at most (and by default) the compiled maximum.
+        Nothing is run if the tokens do not fit."""
+        tokens = self._checked(ids)
+        step = self._chunk(chunk, self.engine.manifest.limits.tokens)
+        none = np.empty(0, np.int32)
+        for start in range(0, len(tokens), step):
+            part = tokens[start : start + step]
+            last = start + step >= len(tokens)
+            rows = np.array([len(part) - 1], np.int32) if last else none
+            self._extend(part, rows, self._logits)
+        return self._logits[0]
+
+    def prefill_all(self, ids: Sequence[int] | Ints, *, chunk: int | None = None) -> Floats:
+        """Append `ids` and return a new array of the logits after each: [len(ids), vocab]."""
+        tokens = self._checked(ids)
+        limits = self.engine.manifest.limits
+        step = self._chunk(chunk, min(limits.tokens, limits.rows))
+        logits = np.empty((len(tokens), self.engine.vocab_size), np.float32)
+        for start in range(0, len(tokens), step):
+            part = tokens[start : start + step]
+            rows = np.arange(len(part), dtype=np.int32)
+            self._extend(part, rows, logits[start : start + len(part)])
+        return logits
+
+    def decode(self, token: int) -> Floats:
+        """Append one token by the decode graph; returns the logits [vocab], valid until the next call."""
+        ids = self._checked([token])
+        at = np.array([self.position], np.int32)
+        self.engine.decode(np.array([self.index], np.int32), at, ids, self._logits)
+        self.ids.append(token)
+        return self._logits[0]
+
+    def _checked(self, ids: Sequence[int] | Ints) -> Ints:
+        tokens = as_ids(ids, self.engine.vocab_size)
+        if not len(tokens):
+            raise ArgumentError("no tokens: there is nothing to run")
+        self.check_room(len(tokens))
+        return tokens
+
+    def _chunk(self, chunk: int | None, maximum: int) -> int:
+        if chunk is None:
+            return maximum
+        if not 1 <= chunk <= maximum:
+            raise ArgumentError(f"chunk {chunk}: allowed are 1 to {maximum}")
+        return chunk
+
+    def _extend(self, part: Ints, rows: Ints, logits: Floats) -> None:
+        self.engine.prefill(self.index, self.position, part, rows, logits)
+        self.ids.extend(part.tolist())
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """The length of the longest common prefix of two lists."""
+    shorter = min(len(a), len(b))
+    return next((i for i in range(shorter) if a[i] != b[i]), shorter)
+
+
+class SessionPool:
+    """All sequences of an engine. A borrower gets the idle one whose cache it can reuse most of, and waits
+    while none is idle. A forked child starts with all of them idle."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._idle = [Session(engine, index) for index in range(engine.sequences)]
+        self._all = list(self._idle)
+        self._changed = threading.Condition()
+        self._pid = os.getpid()
+
+    @contextmanager
+    def borrow(self, ids: Sequence[int]) -> Iterator[Session]:
+        """A session for the prompt `ids`, given back at the end of the `with` block."""
+        session = self._take(ids)
+        try:
+            yield session
+        finally:
+            with self._changed:
+                self._idle.append(session)
+                self._changed.notify()
+
+    def _take(self, ids: Sequence[int]) -> Session:
+        self._after_fork()
+        with self._changed:
+            while not self._idle:
+                self._changed.wait()
+            best = max(self._idle, key=lambda s: (common_prefix(s.ids, ids), -s.position))
+            self._idle.remove(best)
+            return best
+
+    def _after_fork(self) -> None:
+        if self._pid == os.getpid():
+            return
+        for session in self._all:
+            if session not in self._idle:
+                session.clear()
+        self._idle, self._changed, self._pid = list(self._all), threading.Condition(), os.getpid()
