@@ -19,6 +19,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
+
 from ggufc.backends.llvm.isa import ISAS, Isa
 from ggufc.backends.llvm.kernel import EMITTERS, TAIL, Kernel, OpSignature
 from ggufc.backends.llvm.kernel_builder import Module

@@ -1,0 +1,150 @@
+"""Packed layouts of weights: one per element type, the same for every instruction set.
+
+The unit is 16 rows by `unit_k` columns; units of a row group are contiguous along K, groups along N. Rows are padded to
+16 and columns to `unit_k` with zero scales. docs/architecture.md has the bytes of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggufc.backends.llvm.packing import PACKERS
+from ggufc.backends.llvm.unpacking import UNPACKERS
+from ggufc.ir.errors import IRError
+from ggufc.ir.quants import QUANTS
+
+Bytes = npt.NDArray[np.uint8]
+F32Array = npt.NDArray[np.float32]
+
+GROUP_ROWS = 16
+_SLICE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a matrix [N, K] of one element type lies in weights.bin."""
+
+    name: str
+    type_name: str
+    unit_k: int
+    unit_bytes: int
+
+    def units(self, k: int) -> int:
+        """Units along K."""
+        return -(-k // self.unit_k)
+
+    def group_bytes(self, k: int) -> int:
+        """Bytes of one group of 16 rows."""
+        return self.units(k) * self.unit_bytes
+
+
+RAW = Layout("raw", "f32", 1, 4 * GROUP_ROWS)
+
+_LAYOUTS = {
+    layout.type_name: layout
+    for layout in (
+        Layout("r16.q4_0", "q4_0", 64, 576),
+        Layout("r16.q4_1", "q4_1", 64, 640),
+        Layout("r16.q5_0", "q5_0", 64, 704),
+        Layout("r16.q5_1", "q5_1", 64, 768),
+        Layout("r16.q8_0", "q8_0", 64, 1088),
+        Layout("r16.q4_k", "q4_k", 256, 2368),
+        Layout("r16.q5_k", "q5_k", 256, 2880),
+        Layout("r16.q6_k", "q6_k", 256, 3392),
+        Layout("r16.f32", "f32", 1, 64),
+        Layout("r16.f16", "f16", 2, 64),
+        Layout("r16.bf16", "bf16", 2, 64),
+    )
+}
+_BY_NAME = {layout.name: layout for layout in (*_LAYOUTS.values(), RAW)}
+
+
+def layout_for(type_name: str) -> Layout:
+    """The layout of matrices of an element type; IRError lists the types that have one."""
+    if type_name not in _LAYOUTS:
+        raise IRError(
+            f"element type {type_name!r} has no packed layout; types that have one: "
+            f"{', '.join(_LAYOUTS)}"
+        )
+    return _LAYOUTS[type_name]
+
+
+def layout_named(name: str) -> Layout:
+    """The layout of this name, `raw` included; IRError lists the known ones."""
+    if name not in _BY_NAME:
+        raise IRError(f"layout {name!r} is unknown; known: {', '.join(_BY_NAME)}")
+    return _BY_NAME[name]
+
+
+def packed_bytes(layout: Layout, n: int, k: int) -> int:
+    """Bytes of a packed matrix [n, k]; `raw` is plain float32."""
+    if layout is RAW:
+        return 4 * n * k
+    return -(-n // GROUP_ROWS) * layout.group_bytes(k)
+
+
+def pack(type_name: str, raw: Bytes, n: int, k: int) -> Bytes:
+    """A matrix [n, k] as a GGUF file stores it, repacked; works in slices of bounded size.
+
+    `raw` is the file's bytes, rows contiguous. IRError where the type has no layout or the size is wrong.
+    """
+    layout = layout_for(type_name)
+    blocks = _blocks(type_name, raw, n, k)
+    per_unit = layout.unit_k // QUANTS[type_name].block_size
+    out = np.empty((-(-n // GROUP_ROWS), layout.units(k), layout.unit_bytes), np.uint8)
+    step = max(1, _SLICE_BYTES // (layout.group_bytes(k) or 1))
+    for first in range(0, len(out), step):
+        into = out[first : first + step]
+        rows = blocks[first * GROUP_ROWS : (first + len(into)) * GROUP_ROWS]
+        PACKERS[type_name](_grouped(rows, len(into), layout.units(k), per_unit), into)
+    return out.reshape(-1)
+
+
+def _blocks(type_name: str, raw: Bytes, n: int, k: int) -> npt.NDArray[np.void]:
+    """The file's bytes as blocks [n, blocks of a row]."""
+    quant = QUANTS[type_name]
+    expected = n * quant.nbytes(k)
+    if raw.nbytes != expected:
+        raise IRError(
+            f"{type_name} matrix [{n}, {k}]: found {raw.nbytes} bytes, expected {expected}"
+        )
+    flat = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
+    return flat.view(quant.fields).reshape(n, k // quant.block_size)
+
+
+def _grouped(
+    rows: npt.NDArray[np.void], groups: int, units: int, per_unit: int
+) -> npt.NDArray[np.void]:
+    """Blocks [rows, blocks] as [groups, 16, units, blocks of a unit], padded with zero blocks."""
+    shape = groups * GROUP_ROWS, units * per_unit
+    if rows.shape != shape:
+        padded = np.zeros(shape, rows.dtype)
+        padded[: rows.shape[0], : rows.shape[1]] = rows
+        rows = padded
+    return rows.reshape(groups, GROUP_ROWS, units, per_unit)
+
+
+def unpack(layout: Layout, packed: Bytes, n: int, k: int) -> F32Array:
+    """The float32 values [n, k] of a packed matrix, bit-equal to the decoder of the type.
+
+    Whole row groups may be unpacked by themselves, since they are contiguous.
+    """
+    if packed.nbytes != packed_bytes(layout, n, k):
+        raise IRError(
+            f"layout {layout.name}, matrix [{n}, {k}]: found {packed.nbytes} bytes, expected "
+            f"{packed_bytes(layout, n, k)}"
+        )
+    if layout is RAW:
+        return packed.view("<f4").reshape(n, k)
+    units = packed.reshape(-1, layout.units(k), layout.unit_bytes)
+    out = np.empty((n, k), np.float32)
+    step = max(1, _SLICE_BYTES // (layout.group_bytes(k) or 1) // 4)
+    for first in range(0, len(units), step):
+        values = UNPACKERS[layout.type_name](units[first : first + step])
+        rows = values.transpose(0, 3, 1, 2).reshape(len(values) * GROUP_ROWS, -1)
+        start = first * GROUP_ROWS
+        out[start : start + len(rows)] = rows[: n - start, :k]
+    return out
