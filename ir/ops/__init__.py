@@ -1,1 +1,5 @@
-"""ir.ops package."""
+"""The ops of the IR, one file a family; importing this package registers them all in `OPS`."""
+
+from ggufc.ir.ops import attention, elementwise, embedding, fused, linear, norm, rope, shape
+
+__all__ = ["attention", "elementwise", "embedding", "fused", "linear", "norm", "rope", "shape"]

@@ -1,0 +1,119 @@
+"""Attention over the KV cache: writing rows and attending to them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ggufc.ir.errors import OperandError
+from ggufc.ir.numerics import Array, F32Array, from_f32, to_f32
+from ggufc.ir.opdef import Attribute, StateEffect, StateOperand, ValueOperand, defop
+from ggufc.ir.types import TensorType, max_dim
+
+
+def write_rows(rows: F32Array, positions: Array, sequences: Array, cache: Array) -> None:
+    """Store row t at (sequence[t], position[t]) of a cache, rounded to its element type."""
+    cache[sequences, positions] = from_f32(rows, cache.dtype)
+
+
+def check_heads(n_heads: int, n_kv_heads: int) -> None:
+    """Query heads share key/value heads in equal groups."""
+    if n_kv_heads < 1 or n_heads < 1 or n_heads % n_kv_heads:
+        raise OperandError(
+            "operand 'q'",
+            f"expected heads in a multiple of the {n_kv_heads} kv heads, found {n_heads}",
+        )
+
+
+def _attend(q: F32Array, keys: F32Array, values: F32Array, scale: float, softcap: float) -> Array:
+    """Attention of q [Hq, D] to keys [P, Hkv, D] and values [P, Hkv, Dv]: float64 [Hq, Dv]."""
+    n_kv_heads = keys.shape[1]
+    groups = q.astype(np.float64).reshape(n_kv_heads, -1, q.shape[1])
+    scores = scale * np.einsum("hgd,phd->hgp", groups, keys.astype(np.float64))
+    if softcap > 0:
+        scores = softcap * np.tanh(scores / softcap)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    mixed = np.einsum("hgp,phd->hgd", weights, values.astype(np.float64))
+    return mixed.reshape(q.shape[0], -1)
+
+
+@defop
+class KvWrite:
+    """Store each token's k and v at (sequence, position) of the caches, rounded to their type."""
+
+    k = ValueOperand("f32[T, Hkv, D]")
+    v = ValueOperand("f32[T, Hkv, Dv]")
+    positions = ValueOperand("i32[T]")
+    sequences = ValueOperand("i32[T]")
+    k_cache = StateOperand("f32|f16|bf16[S, C, Hkv, D]")
+    v_cache = StateOperand("f32|f16|bf16[S, C, Hkv, Dv]")
+    traits = (StateEffect(writes=True),)
+
+    @staticmethod
+    def infer(**types: TensorType) -> None:
+        return None
+
+    @staticmethod
+    def reference(
+        k: F32Array, v: F32Array, positions: Array, sequences: Array, k_cache: Array, v_cache: Array
+    ) -> None:
+        write_rows(k, positions, sequences, k_cache)
+        write_rows(v, positions, sequences, v_cache)
+
+
+@defop
+class Attention:
+    """softmax(scale q k^T) v over the cache rows of the token's sequence that it may see.
+
+    A token at position t sees rows p <= t, and only p > t - window if window > 0. Scores become
+    softcap * tanh(score / softcap) if softcap > 0. Query head h reads kv head h // (Hq / Hkv).
+    """
+
+    q = ValueOperand("f32[T, Hq, D]")
+    positions = ValueOperand("i32[T]")
+    sequences = ValueOperand("i32[T]")
+    k_cache = StateOperand("f32|f16|bf16[S, C, Hkv, D]")
+    v_cache = StateOperand("f32|f16|bf16[S, C, Hkv, Dv]")
+    scale = Attribute("float")
+    window = Attribute("int", 0)
+    softcap = Attribute("float", 0.0)
+    traits = (StateEffect(writes=False),)
+
+    @staticmethod
+    def infer(
+        q: TensorType,
+        positions: TensorType,
+        sequences: TensorType,
+        k_cache: TensorType,
+        v_cache: TensorType,
+        scale: float,
+        window: int,
+        softcap: float,
+    ) -> TensorType:
+        check_heads(max_dim(q.shape[1]), max_dim(k_cache.shape[2]))
+        if window < 0:
+            raise OperandError("attribute 'window'", f"expected 0 (none) or more, found {window}")
+        return q.with_shape((q.shape[0], q.shape[1], v_cache.shape[3]))
+
+    @staticmethod
+    def reference(
+        q: F32Array,
+        positions: Array,
+        sequences: Array,
+        k_cache: Array,
+        v_cache: Array,
+        scale: float,
+        window: int,
+        softcap: float,
+    ) -> F32Array:
+        out = np.empty((*q.shape[:2], v_cache.shape[3]), np.float32)
+        for sequence in np.unique(sequences):
+            tokens = np.flatnonzero(sequences == sequence)
+            seen = int(positions[tokens].max()) + 1
+            keys, values = to_f32(k_cache[sequence, :seen]), to_f32(v_cache[sequence, :seen])
+            for token in tokens:
+                stop = int(positions[token]) + 1
+                start = max(0, stop - window) if window else 0
+                rows = slice(start, stop)
+                out[token] = _attend(q[token], keys[rows], values[rows], scale, softcap)
+        return out

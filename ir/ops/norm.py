@@ -1,0 +1,34 @@
+"""Normalisation over the last axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ggufc.ir.numerics import F32Array
+from ggufc.ir.opdef import Attribute, InPlace, Pure, ValueOperand, WeightOperand, defop
+from ggufc.ir.types import TensorType
+
+
+def rms_norm(x: F32Array, weight: F32Array, eps: float) -> F32Array:
+    """x / sqrt(mean(x^2) + eps) * weight over the last axis, in float64, rounded to float32."""
+    wide = x.astype(np.float64)
+    mean = np.mean(wide * wide, axis=-1, keepdims=True)
+    return (wide / np.sqrt(mean + eps) * weight).astype(np.float32)
+
+
+@defop
+class RmsNorm:
+    """x / sqrt(mean(x^2) + eps) * weight over the last axis."""
+
+    x = ValueOperand("f32[..., D]")
+    weight = WeightOperand("f32[D]")
+    eps = Attribute("float")
+    traits = (Pure(), InPlace("x"))
+
+    @staticmethod
+    def infer(x: TensorType, weight: TensorType, eps: float) -> TensorType:
+        return x
+
+    @staticmethod
+    def reference(x: F32Array, weight: F32Array, eps: float) -> F32Array:
+        return rms_norm(x, weight, eps)
