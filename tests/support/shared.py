@@ -16,7 +16,8 @@ def shared_fixtures() -> Path | None:
 
 
 def require_shared(part: str) -> Path:
-    """The file or folder `part` of the full set; skips the calling test, by name, where it is absent."""
+    """The file or folder `part` of the full set; skips the calling test, by name, where it is
+    absent."""
     folder = shared_fixtures()
     if folder is None or not (folder / part).exists():
         pytest.skip(f"fixture {part} is not here")
