@@ -1,0 +1,153 @@
+"""How KV caches lie in memory: sizes, addresses, and the same in NumPy for tests and inspection.
+
+A cache is `[S, C, H, D]` in the IR. In memory keys are `[S][H][C/16][Dp/P][16][P]` and values
+`[S][H][C/32][Dp/16][32/P][16][P]`, with P = 2 for 16-bit elements and 1 for float32, and D rounded
+up to Dp, a multiple of 32 (keys) or 16 (values). One 64-byte vector thus holds 16 keys x P elements of
+keys, or 16 elements x P positions of values, and attention never needs a sum across lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ggufc.backends.llvm.kernel_builder import Val
+from ggufc.ir import DType, IRError, Module, State, TensorType, max_dim
+from ggufc.ir.types import round_up
+
+Role = Literal["keys", "values"]
+
+LANES = 16
+VECTOR_BYTES = 64
+CONTEXT_MULTIPLE = 64
+_BLOCK: dict[Role, int] = {"keys": 16, "values": 32}
+_PADDING: dict[Role, int] = {"keys": 32, "values": 16}
+_ROLES: dict[str, Role] = {"k_cache": "keys", "v_cache": "values"}
+
+
+@dataclass(frozen=True)
+class CacheLayout:
+    """Memory of one cache of `n_heads` rows of `dim` elements a position."""
+
+    role: Role
+    element: DType
+    n_heads: int
+    dim: int
+
+    @property
+    def element_bytes(self) -> int:
+        return self.element.block_bytes
+
+    @property
+    def pair(self) -> int:
+        """P: elements of one lane of a vector."""
+        return 4 // self.element_bytes
+
+    @property
+    def padded_dim(self) -> int:
+        return round_up(self.dim, _PADDING[self.role])
+
+    @property
+    def block(self) -> int:
+        """Positions that are stored together: 16 for keys, 32 for values."""
+        return _BLOCK[self.role]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one position of one head."""
+        return self.padded_dim * self.element_bytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one block of one head."""
+        return self.block * self.row_bytes
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of 16 elements of a block of values."""
+        return self.block * LANES * self.element_bytes
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of one position of all heads: a state takes S * C * position_bytes."""
+        return self.n_heads * self.row_bytes
+
+    def head(self, base: Val, sequence: Val, head: Val, context: Val) -> Val:
+        """Pointer to position 0 of one head of one sequence; arguments are i64."""
+        return base + (sequence * self.n_heads + head) * context * self.row_bytes
+
+    def element_offset(self, position: Val, element: int) -> Val:
+        """Bytes from a head's position 0 to one element of position `position` (i64)."""
+        within = position % self.block
+        block = position // self.block * self.block_bytes
+        if self.role == "keys":
+            step, odd = divmod(element, self.pair)
+            constant = step * VECTOR_BYTES + odd * self.element_bytes
+            return block + within * (self.pair * self.element_bytes) + constant
+        chunk, lane = divmod(element, LANES)
+        odd_bytes = within % self.pair * self.element_bytes
+        vector = within // self.pair * VECTOR_BYTES
+        constant = chunk * self.chunk_bytes + lane * self.pair * self.element_bytes
+        return block + vector + odd_bytes + constant
+
+
+def cache_layout(role: Role, cache: TensorType) -> CacheLayout:
+    """The layout of a cache `[S, C, H, D]` of f32, f16 or bf16."""
+    _, _, heads, dim = cache.shape
+    if cache.dtype.name not in ("f32", "f16", "bf16"):
+        raise IRError(f"cache {cache}: expected elements of f32, f16 or bf16")
+    return CacheLayout(role, cache.dtype, max_dim(heads), max_dim(dim))
+
+
+def state_layouts(module: Module) -> dict[str, CacheLayout]:
+    """The layout of every state that an op of the module uses, by the state's name."""
+    layouts: dict[str, CacheLayout] = {}
+    for function in module.functions.values():
+        for op in function.ops:
+            for name, operand in op.operands.items():
+                if isinstance(operand, State):
+                    _add_layout(layouts, operand, _ROLES[name])
+    return layouts
+
+
+def _add_layout(layouts: dict[str, CacheLayout], state: State, role: Role) -> None:
+    layout = cache_layout(role, state.type)
+    if layouts.setdefault(state.name, layout) != layout:
+        raise IRError(f"state ${state.name} is used both for keys and for values")
+
+
+def pack_cache(layout: CacheLayout, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Planned memory, flat, of a cache given as `[S, C, H, D]`; padding is zero."""
+    sequences, context, heads, dim = rows.shape
+    padded = np.zeros((sequences, context, heads, layout.padded_dim), rows.dtype)
+    padded[..., :dim] = rows
+    grid = padded.transpose(0, 2, 1, 3).reshape(_grid(layout, sequences, context))
+    return np.ascontiguousarray(grid.transpose(_order(layout))).reshape(-1)
+
+
+def unpack_cache(
+    layout: CacheLayout, memory: npt.NDArray[Any], sequences: int, context: int
+) -> npt.NDArray[Any]:
+    """The cache `[S, C, H, D]` of planned memory, padding removed."""
+    grid, order = _grid(layout, sequences, context), _order(layout)
+    planned = memory.reshape([grid[axis] for axis in order])
+    rows = planned.transpose(np.argsort(order)).reshape(
+        sequences, layout.n_heads, context, layout.padded_dim
+    )
+    return np.ascontiguousarray(rows.transpose(0, 2, 1, 3)[..., : layout.dim])
+
+
+def _grid(layout: CacheLayout, sequences: int, context: int) -> tuple[int, ...]:
+    """[S, H, C, Dp] with positions and elements cut into the factors that the layout moves."""
+    head = (sequences, layout.n_heads, context // layout.block)
+    if layout.role == "keys":
+        return (*head, layout.block, layout.padded_dim // layout.pair, layout.pair)
+    return (*head, layout.block // layout.pair, layout.pair, layout.padded_dim // LANES, LANES)
+
+
+def _order(layout: CacheLayout) -> tuple[int, ...]:
+    """Axes of `_grid` in the order in which memory has them."""
+    return (0, 1, 2, 4, 3, 5) if layout.role == "keys" else (0, 1, 2, 5, 3, 6, 4)
