@@ -1,4 +1,4 @@
-"""Building functions: `GraphBuilder` has one method per op, which infers types and names the result."""
+"""Building functions: `GraphBuilder` has a method per op, which infers types and names results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ggufc.ir.core import Function, Module, Op, Operand, Value
-from ggufc.ir.errors import IRError, OperandError, VerifyError
+from ggufc.ir.errors import OperandError, VerifyError
 from ggufc.ir.opdef import OPS, OpDef, op_definition
 from ggufc.ir.types import TensorType
 
@@ -100,6 +100,3 @@ class GraphBuilder:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *OPS]
-
-
-__all__ = ["GraphBuilder", "IRError", "bind_arguments", "make_op"]

@@ -1,4 +1,4 @@
-"""Deep copies of modules: every value, op, weight and state is new, definitions and bytes are shared."""
+"""Deep copies of modules: values, ops, weights and states are new, definitions and bytes shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions of the IR. Every message is one line: what, where, the value found, the values allowed."""
+"""Exceptions of the IR. Every message is one line: what, where, what was found, what is allowed."""
 
 from __future__ import annotations
 

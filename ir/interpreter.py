@@ -53,7 +53,7 @@ class Interpreter:
     def run(self, function_name: str, inputs: Mapping[str, Array], states: States) -> list[Runtime]:
         """Run a function on arrays by input name; `states` is changed in place.
 
-        Symbols get their sizes from the inputs' shapes; an IRError names an input that does not fit.
+        Symbols get their sizes from the inputs' shapes; an IRError names an input that is wrong.
         """
         if function_name not in self.module.functions:
             known = ", ".join(self.module.functions)

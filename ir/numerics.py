@@ -1,4 +1,4 @@
-"""Arrays that NumPy has no type for: bf16 (as uint16 bits) and q8a (int8 blocks with float32 scales)."""
+"""Arrays that NumPy has no type for: bf16 (uint16 bits) and q8a (int8 blocks, float32 scales)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def bf16_to_f32(bits: npt.NDArray[np.uint16]) -> F32Array:
 def f32_to_bf16(values: F32Array) -> npt.NDArray[np.uint16]:
     """bf16 bit patterns (uint16), rounded to nearest even; NaN stays a quiet NaN."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(
-        16
-    )
-    quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x40)
+    high = bits >> np.uint32(16)
+    rounded = (bits + np.uint32(0x7FFF) + (high & np.uint32(1))) >> np.uint32(16)
+    quiet_nan = high | np.uint32(0x40)
     return np.where(np.isnan(values), quiet_nan, rounded).astype(np.uint16)
 
 

@@ -1,4 +1,4 @@
-"""Text -> Module; the inverse of `print_module`. `//` starts a comment that lasts to the end of the line."""
+"""Text -> Module; the inverse of `print_module`. `//` starts a comment that ends with the line."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _SIGILS: dict[type, str] = {Value: "%", Weight: "@", State: "$"}
 
 
 def print_module(module: Module) -> str:
-    """The text of a module, ending in a newline; a symbol shows its bound where it first appears."""
+    """The text of a module, ending in a newline; symbols show their bound at first appearance."""
     return _Printer().module(module)
 
 

@@ -1,4 +1,4 @@
-"""The meaning of the bytes of every type in `quants.py`: decoding to float32 with NumPy, bit for bit.
+"""The meaning of the bytes of every type in `quants.py`: decoding to float32, bit for bit.
 
 Formulas and rounding follow ggml: products and differences in float32, in its order. Each decoder
 gets an array of n blocks (the structured type of its row in the table) and returns float32
@@ -17,7 +17,8 @@ import numpy.typing as npt
 from ggufc.ir import quant_codebooks
 from ggufc.ir.errors import IRError
 from ggufc.ir.numerics import F32Array, bf16_to_f32
-from ggufc.ir.quants import QUANTS, quant
+from ggufc.ir.quant_fields import as_f32, bit_fields, bit_fields_in_order, bits, nibbles, scale
+from ggufc.ir.quants import quant
 
 Array = npt.NDArray[Any]
 Decoder = Callable[[Array], F32Array]
@@ -40,36 +41,16 @@ def decode(type_name: str, raw: bytes | npt.NDArray[np.uint8], shape: Sequence[i
     data = np.frombuffer(raw, np.uint8) if isinstance(raw, bytes) else raw.reshape(-1)
     if data.dtype != np.uint8 or data.size != expected:
         raise IRError(
-            f"{row.name}: expected {expected} bytes for {list(shape)}, found {data.size} of {data.dtype}"
+            f"{row.name}: expected {expected} bytes for {list(shape)}, "
+            f"found {data.size} of {data.dtype}"
         )
     blocks = np.ascontiguousarray(data).view(row.fields)
     with np.errstate(over="ignore", invalid="ignore"):  # hostile scales may be inf or NaN
         return _DECODERS[row.name](blocks).reshape(tuple(shape))
 
 
-def scale(blocks: Array, field: str) -> F32Array:
-    """A float16 field as float32 [n, 1]."""
-    return blocks[field].astype(np.float32)[:, None]
-
-
-def nibbles(qs: Array) -> Array:
-    """uint8 [..., m] -> [..., 2 m]: all low nibbles, then all high ones."""
-    return np.concatenate([qs & 15, qs >> 4], axis=-1)
-
-
-def bit_fields(qs: Array, width: int) -> Array:
-    """uint8 [..., m] -> [..., 8 / width, m]: first the lowest `width` bits of all m, and so on."""
-    shifts = np.arange(0, 8, width, dtype=np.uint8)[:, None]
-    return (qs[..., None, :] >> shifts) & np.uint8((1 << width) - 1)
-
-
-def bits(packed: Array) -> Array:
-    """uint8 [..., m] -> [..., 8 m] of 0 and 1, lowest bit of the first byte first."""
-    return np.unpackbits(packed, axis=-1, bitorder="little")
-
-
 def _plain(blocks: Array) -> F32Array:
-    return blocks["x"].astype(np.float32)[:, None]
+    return as_f32(blocks["x"])[:, None]
 
 
 def _bf16(blocks: Array) -> F32Array:
@@ -77,15 +58,15 @@ def _bf16(blocks: Array) -> F32Array:
 
 
 def _q4_0(blocks: Array) -> F32Array:
-    return (nibbles(blocks["qs"]).astype(np.float32) - 8) * scale(blocks, "d")
+    return (as_f32(nibbles(blocks["qs"])) - 8) * scale(blocks, "d")
 
 
 def _q4_1(blocks: Array) -> F32Array:
-    return nibbles(blocks["qs"]).astype(np.float32) * scale(blocks, "d") + scale(blocks, "m")
+    return as_f32(nibbles(blocks["qs"])) * scale(blocks, "d") + scale(blocks, "m")
 
 
 def _five_bits(blocks: Array) -> F32Array:
-    return (nibbles(blocks["qs"]) | (bits(blocks["qh"]) << 4)).astype(np.float32)
+    return as_f32(nibbles(blocks["qs"]) | (bits(blocks["qh"]) << 4))
 
 
 def _q5_0(blocks: Array) -> F32Array:
@@ -97,23 +78,23 @@ def _q5_1(blocks: Array) -> F32Array:
 
 
 def _q8_0(blocks: Array) -> F32Array:
-    return blocks["qs"].astype(np.float32) * scale(blocks, "d")
+    return as_f32(blocks["qs"]) * scale(blocks, "d")
 
 
 def _q2_k(blocks: Array) -> F32Array:
     n = len(blocks)
     scales = blocks["scales"]
-    factors = scale(blocks, "d") * (scales & 15).astype(np.float32)
-    offsets = scale(blocks, "dmin") * (scales >> 4).astype(np.float32)
-    q = bit_fields(blocks["qs"].reshape(n, 2, 32), 2).reshape(n, 16, 16).astype(np.float32)
-    return (factors[..., None] * q - offsets[..., None]).reshape(n, 256)
+    factors = scale(blocks, "d") * as_f32(scales & 15)
+    offsets = scale(blocks, "dmin") * as_f32(scales >> 4)
+    q = bit_fields(blocks["qs"].reshape(n, 2, 32), 2).reshape(n, 16, 16)
+    return (factors[..., None] * as_f32(q) - offsets[..., None]).reshape(n, 256)
 
 
 def _q3_k_scales(packed: Array) -> F32Array:
     """12 bytes -> 16 scales of six bits, less 32: low four bits in bytes 0-7, high two in 8-11."""
     low = nibbles(packed[:, :8])
     high = bit_fields(packed[:, 8:], 2).reshape(len(packed), 16)
-    return (low | (high << 4)).astype(np.float32) - 32
+    return as_f32(low | (high << 4)) - 32
 
 
 def _q3_k(blocks: Array) -> F32Array:
@@ -121,7 +102,7 @@ def _q3_k(blocks: Array) -> F32Array:
     factors = scale(blocks, "d") * _q3_k_scales(blocks["scales"])
     low = bit_fields(blocks["qs"].reshape(n, 2, 32), 2).reshape(n, 16, 16)
     high = bit_fields(blocks["hmask"], 1).reshape(n, 16, 16)
-    q = (low | (high << 2)).astype(np.float32) - 4
+    q = as_f32(low | (high << 2)) - 4
     return (factors[..., None] * q).reshape(n, 256)
 
 
@@ -137,9 +118,9 @@ def k_scales(packed: Array) -> tuple[Array, Array]:
 def _scaled_k(blocks: Array, q: Array) -> F32Array:
     """q [n, 8, 32] times each sub-block's scale less its minimum."""
     scales, minima = k_scales(blocks["scales"])
-    factors = scale(blocks, "d") * scales.astype(np.float32)
-    offsets = scale(blocks, "dmin") * minima.astype(np.float32)
-    values = factors[..., None] * q.astype(np.float32) - offsets[..., None]
+    factors = scale(blocks, "d") * as_f32(scales)
+    offsets = scale(blocks, "dmin") * as_f32(minima)
+    values = factors[..., None] * as_f32(q) - offsets[..., None]
     return values.reshape(len(blocks), 256)
 
 
@@ -157,8 +138,8 @@ def _q6_k(blocks: Array) -> F32Array:
     n = len(blocks)
     low = bit_fields(blocks["ql"].reshape(n, 2, 64), 4).reshape(n, 16, 16)
     high = bit_fields(blocks["qh"].reshape(n, 2, 32), 2).reshape(n, 16, 16)
-    q = (low | (high << 4)).astype(np.float32) - 32
-    factors = scale(blocks, "d") * blocks["scales"].astype(np.float32)
+    q = as_f32(low | (high << 4)) - 32
+    factors = scale(blocks, "d") * as_f32(blocks["scales"])
     return (factors[..., None] * q).reshape(n, 256)
 
 
@@ -172,12 +153,12 @@ def _trits(packed: Array, count: int) -> Array:
 def _tq1_0(blocks: Array) -> F32Array:
     qs = blocks["qs"]
     parts = [_trits(qs[:, :32], 5), _trits(qs[:, 32:], 5), _trits(blocks["qh"], 4)]
-    return (np.concatenate(parts, axis=1).astype(np.float32) - 1) * scale(blocks, "d")
+    return (as_f32(np.concatenate(parts, axis=1)) - 1) * scale(blocks, "d")
 
 
 def _tq2_0(blocks: Array) -> F32Array:
     q = bit_fields(blocks["qs"].reshape(-1, 2, 32), 2).reshape(-1, 256)
-    return (q.astype(np.float32) - 1) * scale(blocks, "d")
+    return (as_f32(q) - 1) * scale(blocks, "d")
 
 
 def _mxfp4(blocks: Array) -> F32Array:
@@ -204,8 +185,8 @@ def _q1_0(blocks: Array) -> F32Array:
 
 
 def _q2_0(blocks: Array) -> F32Array:
-    q = bit_fields(blocks["qs"], 2).swapaxes(-1, -2).reshape(-1, 64)
-    return (q.astype(np.float32) - 1) * scale(blocks, "d")
+    q = bit_fields_in_order(blocks["qs"], 2)
+    return (as_f32(q) - 1) * scale(blocks, "d")
 
 
 def _iq4_nl(blocks: Array) -> F32Array:
@@ -214,9 +195,9 @@ def _iq4_nl(blocks: Array) -> F32Array:
 
 def _iq4_xs(blocks: Array) -> F32Array:
     n = len(blocks)
-    low = bit_fields(blocks["scales_l"], 4).swapaxes(-1, -2).reshape(n, 8)
+    low = bit_fields_in_order(blocks["scales_l"], 4)
     high = blocks["scales_h"][:, None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
-    scales = (low | (high << 4)).astype(np.float32) - 32
+    scales = as_f32(low | (high << 4)) - 32
     factors = scale(blocks, "d") * scales
     q = IQ4_NL_VALUES[nibbles(blocks["qs"].reshape(n, 8, 16))]
     return (factors[..., None] * q).reshape(n, 256)

@@ -1,7 +1,7 @@
-"""Table of GGUF's element types: name, ggml id, block size and the fields of a block as a NumPy dtype.
+"""Table of GGUF's element types: name, ggml id, block size and the fields of a block.
 
-A block is a run of `block_size` consecutive elements of a row. `quant_reference.py` gives the meaning
-of the bytes; everything here is data.
+A block is a run of `block_size` consecutive elements of a row. `quant_reference.py` gives the
+meaning of the bytes; everything here is data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class QuantType:
         blocks, rest = divmod(n_elements, self.block_size)
         if rest or n_elements < 0:
             raise IRError(
-                f"{self.name}: {n_elements} elements are not a multiple of the block of {self.block_size}"
+                f"{self.name}: {n_elements} elements are not whole blocks of {self.block_size}"
             )
         return blocks * self.block_bytes
 

@@ -93,7 +93,7 @@ class Rewriter:
         self.changed = True
 
     def replace(self, op: Op, new: Value | Sequence[Value] | Op) -> None:
-        """Let all uses of the op's results use `new` (a value each, or an op's results); erase it."""
+        """Erase the op and let uses of its results use `new`: a value each, or an op's results."""
         values = new.results if isinstance(new, Op) else (new,) if isinstance(new, Value) else new
         if len(values) != len(op.results):
             raise RewriteError(f"{op} has {len(op.results)} results, {len(values)} given for them")
@@ -122,7 +122,7 @@ class Rewriter:
         self.changed = True
 
     def erase(self, op: Op) -> None:
-        """Remove an op that nothing uses; one that writes a state only in favour of a created one."""
+        """Remove an op that nothing uses; if it writes a state, a created op must do so instead."""
         if op.definition.touches_state:
             self._check_state_order(op)
         self.function.erase(op)
@@ -153,7 +153,7 @@ class Rewriter:
         raise RewriteError(f"function '{self.function.name}' does not hold {op}")
 
     def _check_state_order(self, op: Op) -> None:
-        """The effect of an erased op moves to a created one; no other op on the state lies between."""
+        """An erased op's effect moves to a created one; no other op on the state lies between."""
         for state in op.states():
             successors = [new for new in self._created if state in new.states()]
             if successors:

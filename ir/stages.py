@@ -1,4 +1,4 @@
-"""Stages of the pipeline: which ops a module may hold at each border, and what planning must have added."""
+"""Stages of the pipeline: which ops a module may hold at each, and what planning must add."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _check_place(value: Value) -> None:
         return
     if buffer.offset < 0 or buffer.nbytes < value.type.max_bytes:
         raise VerifyError(
-            f"result %{value.name} has buffer [{buffer.offset}:{buffer.end}]; expected an offset of "
-            f"0 or more and at least {value.type.max_bytes} bytes"
+            f"result %{value.name} has buffer [{buffer.offset}:{buffer.end}]; expected an offset "
+            f"of 0 or more and at least {value.type.max_bytes} bytes"
         )
     source = viewed(value)
     if source is not None and source.buffer != buffer:

@@ -1,4 +1,4 @@
-"""Patterns of operand types, such as `f32|q8a[T, K]`: what an op accepts, with dimensions that must agree.
+"""Patterns of operand types, such as `f32|q8a[T, K]`, with dimensions that must agree.
 
 f32[T, K]     two dimensions, bound to the names T and K, equal wherever the name is used again
 *[_, K]       any element type; any first dimension

@@ -109,7 +109,7 @@ Q8A = dtype("q8a")
 
 @dataclass(frozen=True)
 class TensorType:
-    """A tensor's shape (NumPy order, rows first) and element type; `str` gives `f32[T<=512, 576]`."""
+    """Shape (NumPy order, rows first) and element type; `str` gives `f32[T<=512, 576]`."""
 
     shape: tuple[Dim, ...]
     dtype: DType

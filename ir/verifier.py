@@ -15,8 +15,8 @@ from ggufc.ir.types import Symbol, TensorType
 def verify(module: Module, stage: str | None = None) -> None:
     """Raise a VerifyError that names function, op and operand if the module breaks a rule.
 
-    Checked: names, definition before use, operand kinds and types, inferred result types, attributes,
-    use lists, symbols with one bound each; with a `stage`, which ops it may hold and its buffers.
+    Checked: names, definition before use, operand kinds and types, inferred result types,
+    attributes, use lists, symbols with one bound each; with a `stage`, allowed ops and buffers.
     """
     if stage is not None:
         stages.check_stage_name(stage)

@@ -33,7 +33,7 @@ def _attend(q: F32Array, keys: F32Array, values: F32Array, scale: float, softcap
         scores = softcap * np.tanh(scores / softcap)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    mixed = np.einsum("hgp,phd->hgd", weights, values.astype(np.float64))
+    mixed: Array = np.einsum("hgp,phd->hgd", weights, values.astype(np.float64))
     return mixed.reshape(q.shape[0], -1)
 
 

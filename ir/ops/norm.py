@@ -13,7 +13,8 @@ def rms_norm(x: F32Array, weight: F32Array, eps: float) -> F32Array:
     """x / sqrt(mean(x^2) + eps) * weight over the last axis, in float64, rounded to float32."""
     wide = x.astype(np.float64)
     mean = np.mean(wide * wide, axis=-1, keepdims=True)
-    return (wide / np.sqrt(mean + eps) * weight).astype(np.float32)
+    out: F32Array = (wide / np.sqrt(mean + eps) * weight).astype(np.float32)
+    return out
 
 
 @defop
