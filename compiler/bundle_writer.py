@@ -1,7 +1,9 @@
-"""Writes a bundle beside its destination and renames it into place, so that no other program ever sees half of one.
+"""Writes a bundle beside its destination and renames it into place, so that no other program ever
+sees half of one.
 
-The unfinished folder is `.NAME.partial.TOKEN`. It is locked for as long as its writer lives; whoever compiles the
-same bundle next removes the folders that nobody holds, which killed compiles left.
+The unfinished folder is `.NAME.partial.TOKEN`. It is locked for as long as its writer lives;
+whoever compiles the same bundle next removes the folders that nobody holds, which killed compiles
+left.
 """
 
 import errno
@@ -26,10 +28,12 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class BundleWriter:
-    """A bundle in the making. Use as a context manager: without `publish` everything is removed again."""
+    """A bundle in the making. Use as a context manager: without `publish` everything is removed
+    again."""
 
     def __init__(self, destination: Path, *, force: bool = False) -> None:
-        """`force` allows to replace a bundle at `destination`. Raises CompileError where none may be written."""
+        """`force` allows to replace a bundle at `destination`. Raises CompileError where none may
+        be written."""
         self.destination = Path(os.path.abspath(destination))
         self.files: list[FileEntry] = []
         self._force = force
@@ -148,7 +152,8 @@ class WeightFile:
         self._crc32: list[int] = []
 
     def write_at(self, offset: int, data: memoryview) -> None:
-        """Write bytes at `offset`, which is not before the end of what was written; zeros fill the gap."""
+        """Write bytes at `offset`, which is not before the end of what was written; zeros fill
+        the gap."""
         self._append(memoryview(bytes(offset - self.position)))
         self._append(data)
 

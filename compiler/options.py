@@ -16,11 +16,11 @@ NATIVE, PORTABLE = "native", "portable"
 class CompileOptions:
     """The options that a bundle depends on. Raises CompileError for an illegal value.
 
-    `target` is `native` (the best instruction set of this machine), `portable` (all of them) or names with
-    commas between. `context` None is the model's own. `max_batch` is the number of sequences that the KV cache
-    has rows for, which is also the largest decode batch; `max_tokens` that of one prefill call.
-    `chat_template` is a file that replaces the model's own template. `keep_ir` puts the text of every stage
-    into the bundle.
+    `target` is `native` (the best instruction set of this machine), `portable` (all of them) or
+    names with commas between. `context` None is the model's own. `max_batch` is the number of
+    sequences that the KV cache has rows for, which is also the largest decode batch; `max_tokens`
+    that of one prefill call. `chat_template` is a file that replaces the model's own template.
+    `keep_ir` puts the text of every stage into the bundle.
     """
 
     target: str = NATIVE
@@ -34,13 +34,16 @@ class CompileOptions:
     def __post_init__(self) -> None:
         if self.kv_type not in KV_TYPES:
             raise CompileError(
-                f"kv type {quoted(self.kv_type)} is not supported; supported are {', '.join(KV_TYPES)}"
+                f"kv type {quoted(self.kv_type)} is not supported; "
+                f"supported are {', '.join(KV_TYPES)}"
             )
         check_range("context size", self.context if self.context is not None else 1, 1, 1 << 30)
         check_range("max batch", self.max_batch, 1, MAX_BATCH)
         check_range("tokens of a prefill call", self.max_tokens, 1, 1 << 16)
         if not self.target.strip(", "):
-            raise CompileError("target is empty; use native, portable, or names of instruction sets")
+            raise CompileError(
+                "target is empty; use native, portable, or names of instruction sets"
+            )
 
 
 def check_range(what: str, value: object, low: int, high: int) -> None:

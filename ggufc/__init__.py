@@ -1,7 +1,7 @@
 """ggufc: an ahead-of-time compiler and runtime for GGUF language models on CPUs.
 
-`compile` makes a bundle of a GGUF file and `load` opens one. Neither the compiler nor the runtime is imported
-before it is used, and running a bundle never imports the compiler.
+`compile` makes a bundle of a GGUF file and `load` opens one. Neither the compiler nor the runtime
+is imported before it is used, and running a bundle never imports the compiler.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ def compile(
     force: bool = False,
     **options: Any,
 ) -> Path:
-    """Compile the GGUF file `source` into the bundle `destination` (default: `NAME.ggufc` in the current
-    folder) and return its path. `force` replaces a bundle that is there; `options` are the fields of
-    `ggufc.compiler.options.CompileOptions` (`target`, `context`, `max_sequences`, `kv_type`, ...)."""
+    """Compile the GGUF file `source` into the bundle `destination` (default: `NAME.ggufc` in the
+    current folder) and return its path. `force` replaces a bundle that is there; `options` are
+    the fields of `ggufc.compiler.options.CompileOptions` (`target`, `context`, `max_sequences`,
+    `kv_type`, ...)."""
     from ggufc.compiler.driver import compile_model, default_destination
     from ggufc.compiler.options import CompileOptions
 

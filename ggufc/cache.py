@@ -1,7 +1,9 @@
-"""Bundles of GGUF files that were given where a bundle is expected: compiled once, kept in the user's cache.
+"""Bundles of GGUF files that were given where a bundle is expected: compiled once, kept in the
+user's cache.
 
-A cached bundle is found by the file's content, the default options, the version and this machine's features. The
-hash of a file is remembered by its path, size and time of change, so that a second start does not read it.
+A cached bundle is found by the file's content, the default options, the version and this
+machine's features. The hash of a file is remembered by its path, size and time of change, so that
+a second start does not read it.
 """
 
 import fcntl
@@ -94,7 +96,9 @@ def remembered_sha256(path: Path, folder: Path) -> str:
     """The SHA-256 of a file, from the memo if the file has not changed since."""
     found = path.stat()
     identity = f"{path.resolve()}|{found.st_size}|{found.st_mtime_ns}|{found.st_ino}"
-    memo = folder / "hashes" / hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
+    memo = (
+        folder / "hashes" / hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
+    )
     try:
         known = memo.read_text()
     except OSError:

@@ -1,9 +1,9 @@
 """The bundle: what `manifest.yaml` holds and how a bundle is opened and checked.
 
-This file is the contract between the compiler, which fills in a `Manifest`, and the runtime, which reads it.
-The first line of `manifest.yaml` is the SHA-256 of all bytes after it, the manifest holds the SHA-256 of every
-other file, and the checksums of the chunks of `weights.bin` are tested while it is read: a flipped byte
-anywhere is found on every start.
+This file is the contract between the compiler, which fills in a `Manifest`, and the runtime,
+which reads it. The first line of `manifest.yaml` is the SHA-256 of all bytes after it, the
+manifest holds the SHA-256 of every other file, and the checksums of the chunks of `weights.bin`
+are tested while it is read: a flipped byte anywhere is found on every start.
 """
 
 import hashlib
@@ -25,6 +25,7 @@ GRAPH_IR = "ir/graph.ir"
 SELF_HASH_KEY = b"manifest_sha256: "
 CHUNK_BYTES = 8 << 20
 CONTEXT_UNIT = 64
+AGAIN = "compile the model again"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class NativeObject:
 
 @dataclass(frozen=True)
 class State:
-    """One array of the KV cache: `sequences * context * position_bytes` bytes, context padded to 64."""
+    """One array of the KV cache: `sequences * context * position_bytes` bytes, context padded to
+    64."""
 
     name: str
     dtype: str
@@ -84,7 +86,8 @@ class State:
 
 @dataclass(frozen=True)
 class Weight:
-    """Where one weight lies in weights.bin; `shape` is in NumPy order, `type` a GGUF type in lower case."""
+    """Where one weight lies in weights.bin; `shape` is in NumPy order, `type` a GGUF type in
+    lower case."""
 
     name: str
     type: str
@@ -132,17 +135,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The content of `manifest.yaml`, the same bytes for the same manifest on any machine."""
-        import yaml
-
-        text = yaml.dump(
-            to_plain(self),
-            Dumper=yaml.SafeDumper,
-            sort_keys=False,
-            default_flow_style=None,
-            allow_unicode=True,
-            width=1_000_000,
-        )
-        body = text.encode("utf-8", "surrogateescape")
+        body = to_yaml(to_plain(self)).encode()
         return SELF_HASH_KEY + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
     @classmethod
@@ -152,12 +145,12 @@ class Manifest:
         found = plain.get("format") if isinstance(plain, dict) else None
         if found != FORMAT_VERSION:
             raise BundleError(
-                f"bundle format {found!r}, this ggufc reads {FORMAT_VERSION}: compile the model again"
+                f"bundle format {found!r}, this ggufc reads {FORMAT_VERSION}: {AGAIN}"
             )
         manifest = from_plain(cls, plain)
         if manifest.abi != ABI_VERSION:
             raise BundleError(
-                f"code interface {manifest.abi}, this ggufc calls {ABI_VERSION}: compile the model again"
+                f"code interface {manifest.abi}, this ggufc calls {ABI_VERSION}: {AGAIN}"
             )
         return manifest
 
@@ -166,7 +159,9 @@ class Manifest:
         for entry in self.files:
             if entry.path == path:
                 return entry
-        raise BundleError(f"no file {path!r}; the files are {', '.join(e.path for e in self.files)}")
+        raise BundleError(
+            f"no file {path!r}; the files are {', '.join(e.path for e in self.files)}"
+        )
 
 
 def checked_body(content: bytes) -> bytes:
@@ -180,8 +175,36 @@ def checked_body(content: bytes) -> bytes:
     stated = first[len(SELF_HASH_KEY) :].decode("ascii", "backslashreplace")
     found = hashlib.sha256(body).hexdigest()
     if found != stated:
-        raise BundleError(f"sha256 of the content is {found}, the first line says {stated}: damaged")
+        raise BundleError(
+            f"sha256 of the content is {found}, the first line says {stated}: damaged"
+        )
     return body
+
+
+def to_yaml(data: Any) -> str:
+    """Plain data as YAML: one line for what holds no mapping, always by the same (Python)
+    writer."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes records such as a weight or a file on one line."""
+
+        def represent_mapping(
+            self, tag: str, mapping: Any, flow_style: bool | None = None
+        ) -> yaml.MappingNode:
+            node = super().represent_mapping(tag, mapping, flow_style)
+            values = [value for _, value in node.value]
+            node.flow_style = all(isinstance(v, yaml.ScalarNode) or v.flow_style for v in values)
+            return node
+
+    return yaml.dump(
+        data,
+        Dumper=Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        allow_unicode=True,
+        width=1_000_000,
+    )
 
 
 def parse_yaml(body: bytes) -> Any:
@@ -198,7 +221,8 @@ def parse_yaml(body: bytes) -> Any:
 class Bundle:
     """An opened bundle: every file is there, has its size and, except for the weights, its hash.
 
-    The content of weights.bin is checked by whoever reads it, through `manifest.checksums`, or by `verify`.
+    The content of weights.bin is checked by whoever reads it, through `manifest.checksums`, or by
+    `verify`.
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
@@ -207,7 +231,8 @@ class Bundle:
 
     @classmethod
     def open(cls, path: Path) -> "Bundle":
-        """Open the bundle in the folder `path`. Raises BundleError that names the file and both values."""
+        """Open the bundle in the folder `path`. Raises BundleError that names the file and both
+        values."""
         if not path.is_dir():
             problem = "not a folder" if path.exists() else "no such file or folder"
             raise BundleError(f"{path}: {problem}; a bundle is a folder with {MANIFEST}")
@@ -244,7 +269,9 @@ class Bundle:
         for part in parts:
             location = location / part
             if location.is_symlink():
-                raise BundleError(f"{location}: is a symbolic link; a bundle holds only plain files")
+                raise BundleError(
+                    f"{location}: is a symbolic link; a bundle holds only plain files"
+                )
         self.check_size(location, entry)
         return location
 

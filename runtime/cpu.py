@@ -1,7 +1,9 @@
-"""What this machine offers: processor features that the operating system enabled, and how many threads.
+"""What this machine offers: processor features that the operating system enabled, and how many
+threads.
 
-Features are compared by a canonical spelling, because Linux (`avx512_vnni`, `asimddp`) and LLVM (`avx512vnni`,
-`dotprod`) name them differently. A processor's own name is never looked at: inside virtual machines it lies.
+Features are compared by a canonical spelling, because Linux (`avx512_vnni`, `asimddp`) and LLVM
+(`avx512vnni`, `dotprod`) name them differently. A processor's own name is never looked at: inside
+virtual machines it lies.
 """
 
 import os
@@ -48,8 +50,8 @@ def features() -> frozenset[str]:
 
 
 def parse_cpuinfo(text: str) -> frozenset[str]:
-    """Features in the text of /proc/cpuinfo, where Linux lists only what it enabled. Processors of one
-    machine may differ, so only what all of them have counts."""
+    """Features in the text of /proc/cpuinfo, where Linux lists only what it enabled. Processors
+    of one machine may differ, so only what all of them have counts."""
     per_processor = [
         frozenset(canonical(word) for word in line.partition(":")[2].split())
         for line in text.splitlines()
@@ -59,7 +61,8 @@ def parse_cpuinfo(text: str) -> frozenset[str]:
 
 
 def features_by_llvm() -> frozenset[str]:
-    """Features as LLVM's query gives them; it asks the processor what the operating system enabled."""
+    """Features as LLVM's query gives them; it asks the processor what the operating system
+    enabled."""
     from llvmlite import binding
 
     try:
@@ -75,7 +78,8 @@ def missing_features(needs: Iterable[str], offered: frozenset[str]) -> list[str]
 
 
 def choose_object(objects: Iterable[NativeObject], isa: str | None = None) -> NativeObject:
-    """The first object (they are listed best first) that this machine can run, or the one named `isa`.
+    """The first object (they are listed best first) that this machine can run, or the one named
+    `isa`.
 
     Raises MachineError that names, for every object, the features that are missing.
     """
@@ -105,8 +109,8 @@ def obstacle(candidate: NativeObject, family: str, offered: frozenset[str]) -> s
 
 
 def default_threads(root: Path = Path("/")) -> int:
-    """Threads to use: processors this process may run on, or the whole part of its control group's quota if
-    that is less, and at least one. `root` is where /proc and /sys lie."""
+    """Threads to use: processors this process may run on, or the whole part of its control
+    group's quota if that is less, and at least one. `root` is where /proc and /sys lie."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_quota(root)
     limit = count or 1
@@ -132,8 +136,8 @@ def cgroup_quota(root: Path) -> float | None:
 
 
 def folders_upwards(mount: Path, path: str) -> list[Path]:
-    """The folder of a control group and its parents up to the mount. In a container the path may be the
-    host's and not exist: then only the mount itself is left."""
+    """The folder of a control group and its parents up to the mount. In a container the path may
+    be the host's and not exist: then only the mount itself is left."""
     relative = Path(path.lstrip("/"))
     return [mount / relative, *(mount / parent for parent in relative.parents)]
 

@@ -20,8 +20,9 @@ Ints = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Choices made at load: None takes the default (threads: what the machine offers; context and sequences: the
-    compiled maximum; isa: the best that runs here). `mapped` shares the weights between processes."""
+    """Choices made at load: None takes the default (threads: what the machine offers; context and
+    sequences: the compiled maximum; isa: the best that runs here). `mapped` shares the weights
+    between processes."""
 
     threads: int | None = None
     context: int | None = None
@@ -31,8 +32,8 @@ class EngineOptions:
 
 
 class Engine:
-    """Runs the two graphs. Safe to call from several threads: one call runs at a time, on all threads of the
-    pool, and each caller gives its own array for the logits."""
+    """Runs the two graphs. Safe to call from several threads: one call runs at a time, on all
+    threads of the pool, and each caller gives its own array for the logits."""
 
     def __init__(self, bundle: Bundle, options: EngineOptions) -> None:
         """Load code and weights. Raises BundleError, MachineError, ContextError, ArgumentError."""
@@ -71,8 +72,9 @@ class Engine:
         return self.manifest.model.vocab_size
 
     def prefill(self, sequence: int, position: int, ids: Ints, rows: Ints, logits: Floats) -> None:
-        """Run `ids` (at most the compiled number of tokens) at `position` and onwards of one sequence, and
-        fill `logits` [len(rows), vocab] with those of the tokens that `rows` names."""
+        """Run `ids` (at most the compiled number of tokens) at `position` and onwards of one
+        sequence, and fill `logits` [len(rows), vocab] with those of the tokens that `rows`
+        names."""
         count = len(ids)
         positions = np.arange(position, position + count, dtype=np.int32)
         self._run("prefill", ids, positions, np.full(count, sequence, np.int32), rows, logits)

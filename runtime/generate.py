@@ -1,4 +1,5 @@
-"""The token loop: prefill, sample, decode, until something says stop; text is streamed as events."""
+"""The token loop: prefill, sample, decode, until something says stop; text is streamed as
+events."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -28,8 +29,8 @@ class TextStream(Protocol):
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """How long to generate and how. `max_tokens` -1 is up to the context; `ignore_eos` goes on after the model's
-    own end tokens. Raises ArgumentError."""
+    """How long to generate and how. `max_tokens` -1 is up to the context; `ignore_eos` goes on
+    after the model's own end tokens. Raises ArgumentError."""
 
     max_tokens: int = DEFAULT_MAX_TOKENS
     stop: tuple[str, ...] = ()
@@ -43,7 +44,8 @@ class GenerationOptions:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of the prompt, tokens produced (the end token included), and prompt tokens found in the cache."""
+    """Tokens of the prompt, tokens produced (the end token included), and prompt tokens found in
+    the cache."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -62,8 +64,8 @@ class Timings:
 
 @dataclass(frozen=True)
 class Generation:
-    """What one generation gave. `ids` are all tokens produced; `stop` is the stop string or the end token's id as
-    text that ended it, if one did."""
+    """What one generation gave. `ids` are all tokens produced; `stop` is the stop string or the
+    end token's id as text that ended it, if one did."""
 
     text: str
     ids: list[int]
@@ -76,7 +78,8 @@ class Generation:
 
 @dataclass(frozen=True)
 class Event:
-    """One step: text that may be shown now (often empty), and with the last event the whole generation."""
+    """One step: text that may be shown now (often empty), and with the last event the whole
+    generation."""
 
     text: str
     result: Generation | None = None

@@ -6,8 +6,8 @@ from types import TracebackType
 
 
 class ForkSafeLock:
-    """A mutual exclusion for `with`. The child of a fork has none of the parent's other threads, so a lock
-    that one of them held would never open: there it is replaced."""
+    """A mutual exclusion for `with`. The child of a fork has none of the parent's other threads,
+    so a lock that one of them held would never open: there it is replaced."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,8 @@
 """Memory of a running model: anonymous buffers that are touched only as they fill, and the weights.
 
-Weights are read, not mapped, by default: huge pages exist only for anonymous memory, and a decode step that streams all
-weights through 4 KB pages takes about twice as long. `mapped` trades that for memory shared between processes.
+Weights are read, not mapped, by default: huge pages exist only for anonymous memory, and a decode
+step that streams all weights through 4 KB pages takes about twice as long. `mapped` trades that
+for memory shared between processes.
 """
 
 import mmap
@@ -22,8 +23,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def allocate(size: int, *, huge: bool = False) -> Bytes:
-    """`size` zero bytes, aligned to 2 MB. Nothing is resident before it is touched; `huge` asks for 2 MB pages,
-    otherwise pages stay small so that memory grows with use. Raises MachineError."""
+    """`size` zero bytes, aligned to 2 MB. Nothing is resident before it is touched; `huge` asks
+    for 2 MB pages, otherwise pages stay small so that memory grows with use. Raises
+    MachineError."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     try:
         region = mmap.mmap(-1, size + HUGE_PAGE, flags=flags)
@@ -87,10 +89,13 @@ def file_filler(descriptor: int) -> Filler:
 def fill_and_check(
     target: Bytes, fill: Filler, checksums: Checksums, path: Path, threads: int
 ) -> None:
-    """Fill `target` chunk by chunk on several threads; a chunk is checked while the cache holds it."""
+    """Fill `target` chunk by chunk on several threads; a chunk is checked while the cache holds
+    it."""
     step = checksums.chunk_bytes
     if step <= 0 or len(checksums.crc32) != -(-len(target) // step):
-        raise BundleError(f"{path}: {len(checksums.crc32)} checksums of {step} bytes do not cover it")
+        raise BundleError(
+            f"{path}: {len(checksums.crc32)} checksums of {step} bytes do not cover it"
+        )
 
     def one(index: int) -> None:
         part = target[index * step : (index + 1) * step]
@@ -106,7 +111,8 @@ def fill_and_check(
 
 
 def on_threads(task: Callable[[int], None], count: int, threads: int) -> None:
-    """Run task(0) ... task(count - 1) on several threads, in order of starting; raises the first error."""
+    """Run task(0) ... task(count - 1) on several threads, in order of starting; raises the first
+    error."""
     errors: list[BaseException] = []
     indices = iter(range(count))
 

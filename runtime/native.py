@@ -1,6 +1,7 @@
 """Native code: loads an object, checks its interface version, and runs its thread pool.
 
-The only file of the runtime that knows ctypes and LLVM. The interface is the table in docs/architecture.md.
+The only file of the runtime that knows ctypes and LLVM. The interface is the table in
+docs/architecture.md.
 """
 
 import ctypes
@@ -29,6 +30,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ggufc_decode": (ctypes.c_int32, ctypes.c_void_p),
 }
 
+# What a return code means; 0 is done, and anything else that nothing was done.
+REFUSALS = ("", "abi_version", "n_tokens", "n_rows", "context", "n_sequences", "alignment")
+
 
 class Call(ctypes.Structure):
     """`ggufc_call`: sixteen 8-byte fields."""
@@ -54,7 +58,8 @@ class Call(ctypes.Structure):
 
 
 class NativeCode:
-    """An object loaded into this process; its functions are attributes without the `ggufc_` prefix."""
+    """An object loaded into this process; its functions are attributes without the `ggufc_`
+    prefix."""
 
     abi_version: Callable[[], int]
     pool_bytes: Callable[[int], int]
@@ -79,11 +84,13 @@ class NativeCode:
         function: Callable[[Any], int] = getattr(self, graph)
         code = function(ctypes.byref(call))
         if code != 0:
-            raise NativeCodeError(f"{self.name}: {graph} returned {code}")
+            field = REFUSALS[code] if 0 < code < len(REFUSALS) else "unknown"
+            raise NativeCodeError(f"{self.name}: {graph} refused its call: code {code} ({field})")
 
 
 def link(image: bytes, name: str) -> tuple[Any, dict[str, int]]:
-    """Load an object with LLVM's linker: what keeps it alive, and the address of each entry point."""
+    """Load an object with LLVM's linker: what keeps it alive, and the address of each entry
+    point."""
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -100,7 +107,8 @@ def link(image: bytes, name: str) -> tuple[Any, dict[str, int]]:
 
 
 def allow_tiles(needs: Sequence[str]) -> None:
-    """Ask Linux for the use of tile registers, which every process has to, where the code needs them."""
+    """Ask Linux for the use of tile registers, which every process has to, where the code needs
+    them."""
     if "amxtile" not in map(canonical, needs):
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -112,8 +120,8 @@ def allow_tiles(needs: Sequence[str]) -> None:
 class ThreadPool:
     """The threads that run graphs: this thread, as number 0, and `threads - 1` workers.
 
-    Workers are Python threads that spend their life in native code. They do not survive a fork: a child
-    process gets new ones when it asks for the pool.
+    Workers are Python threads that spend their life in native code. They do not survive a fork: a
+    child process gets new ones when it asks for the pool.
     """
 
     def __init__(self, code: NativeCode, threads: int) -> None:
@@ -126,14 +134,18 @@ class ThreadPool:
         pool = address(self._memory)
         self.code.pool_init(pool, self.threads)
         workers = [
-            threading.Thread(target=self.code.worker, args=(pool, i), name=f"ggufc-{i}", daemon=True)
+            threading.Thread(
+                target=self.code.worker, args=(pool, i), name=f"ggufc-{i}", daemon=True
+            )
             for i in range(1, self.threads)
         ]
         for worker in workers:
             worker.start()
         self._pid = os.getpid()
         # Runs at the latest when the interpreter exits, while threads can still be joined.
-        self._close = weakref.finalize(self, close_pool, self.code, self._memory, workers, self._pid)
+        self._close = weakref.finalize(
+            self, close_pool, self.code, self._memory, workers, self._pid
+        )
 
     def address(self) -> int:
         """The pool for this process, started anew in the child of a fork."""

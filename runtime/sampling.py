@@ -1,8 +1,8 @@
 """Choosing a token from logits: pure functions, and a sampler that chains them.
 
-The order is llama.cpp's: top-k, top-p, min-p, and temperature last, so the filters look at the model's own
-distribution. At least one token survives every filter. A filter takes and returns `Candidates`: ids with their
-logits, highest first, ties by the lower id.
+The order is llama.cpp's: top-k, top-p, min-p, and temperature last, so the filters look at the
+model's own distribution. At least one token survives every filter. A filter takes and returns
+`Candidates`: ids with their logits, highest first, ties by the lower id.
 """
 
 import math
@@ -30,8 +30,9 @@ class Candidates:
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How to draw. `temperature` 0 always takes the highest logit; `top_k` 0, `top_p` 1 and `min_p` 0 are off;
-    without a `seed` every generation differs. Raises ArgumentError with the legal interval."""
+    """How to draw. `temperature` 0 always takes the highest logit; `top_k` 0, `top_p` 1 and
+    `min_p` 0 are off; without a `seed` every generation differs. Raises ArgumentError with the
+    legal interval."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -70,7 +71,8 @@ def greedy(logits: Floats) -> int:
 
 
 def check_drawable(highest: float) -> None:
-    """Raise LogitsError when the highest logit is NaN (NumPy's maximum is, if any is) or minus infinity."""
+    """Raise LogitsError when the highest logit is NaN (NumPy's maximum is, if any is) or minus
+    infinity."""
     if math.isnan(highest):
         raise LogitsError("the model produced a logit that is not a number")
     if highest == -math.inf:
@@ -132,7 +134,8 @@ def keep(candidates: Candidates, count: int) -> Candidates:
 
 
 def highest_for_top_p(logits: Floats, p: float) -> Candidates:
-    """`top_p` over the whole vocabulary without sorting all of it: sorts more only while the sum is short."""
+    """`top_p` over the whole vocabulary without sorting all of it: sorts more only while the sum
+    is short."""
     if np.isposinf(logits.max()):
         return top_p(top_k(logits, 0), p)
     weights = np.exp(logits.astype(np.float64) - float(logits.max()))
@@ -163,7 +166,8 @@ class Sampler:
         self._random = np.random.Generator(np.random.PCG64(options.seed))
 
     def candidates(self, logits: Floats) -> Candidates:
-        """What may be drawn from `logits` [vocab] once all filters are applied. Raises LogitsError."""
+        """What may be drawn from `logits` [vocab] once all filters are applied. Raises
+        LogitsError."""
         check_drawable(float(logits.max()))
         options = self.options
         if options.top_k <= 0 and options.top_p < 1.0:
@@ -179,6 +183,7 @@ class Sampler:
         found = self.candidates(logits)
         cumulative = np.cumsum(temper(found, self.options.temperature))
         drawn = np.searchsorted(cumulative, self._random.random() * cumulative[-1], side="right")
-        # The product may round up to the whole sum: then the last token with any probability is meant.
+        # The product may round up to the whole sum: then the last token with any probability is
+        # meant.
         last = np.searchsorted(cumulative, cumulative[-1])
         return int(found.ids[min(drawn, last)])

@@ -23,8 +23,8 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[Record], data: Any, where: str = "") -> Record:
-    """Build a dataclass of type `kind` from `data`; every field must be there, with the declared type, and
-    nothing else. `where` names the place in errors. Raises BundleError."""
+    """Build a dataclass of type `kind` from `data`; every field must be there, with the declared
+    type, and nothing else. `where` names the place in errors. Raises BundleError."""
     if not isinstance(data, dict):
         raise BundleError(f"{where or 'manifest'}: expected a mapping, found {describe(data)}")
     hints = typing.get_type_hints(kind)
@@ -38,7 +38,8 @@ def from_plain(kind: type[Record], data: Any, where: str = "") -> Record:
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """`value` as the type `hint`: a dataclass, `tuple[X, ...]`, `Mapping[str, Any]`, `X | None` or a scalar."""
+    """`value` as the type `hint`: a dataclass, `tuple[X, ...]`, `Mapping[str, Any]`, `X | None`
+    or a scalar."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         options = [option for option in typing.get_args(hint) if option is not type(None)]

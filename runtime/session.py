@@ -12,7 +12,8 @@ from ggufc.runtime.errors import ArgumentError, ContextError
 
 
 class Session:
-    """One sequence: the tokens whose keys and values the cache holds, and their number, the position.
+    """One sequence: the tokens whose keys and values the cache holds, and their number, the
+    position.
 
     Not safe for use from several threads at once; different sessions of one engine are.
     """
@@ -29,8 +30,8 @@ class Session:
         return len(self.ids)
 
     def reuse(self, ids: Sequence[int]) -> int:
-        """Keep of the cache what `ids` begins with, at most all but its last token, whose logits have to be
-        computed; returns how many tokens that is."""
+        """Keep of the cache what `ids` begins with, at most all but its last token, whose logits
+        have to be computed; returns how many tokens that is."""
         self.ids = self.ids[: common_prefix(self.ids, ids[:-1])]
         return self.position
 
@@ -75,7 +76,8 @@ class Session:
         return logits
 
     def decode(self, token: int) -> Floats:
-        """Append one token by the decode graph; returns the logits [vocab], valid until the next call."""
+        """Append one token by the decode graph; returns the logits [vocab], valid until the next
+        call."""
         ids = self._checked([token])
         at = np.array([self.position], np.int32)
         self.engine.decode(np.array([self.index], np.int32), at, ids, self._logits)
@@ -108,8 +110,8 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 class SessionPool:
-    """All sequences of an engine. A borrower gets the idle one whose cache it can reuse most of, and waits
-    while none is idle. A forked child starts with all of them idle."""
+    """All sequences of an engine. A borrower gets the idle one whose cache it can reuse most of,
+    and waits while none is idle. A forked child starts with all of them idle."""
 
     def __init__(self, engine: Engine) -> None:
         self._idle = [Session(engine, index) for index in range(engine.sequences)]

@@ -1,4 +1,5 @@
-"""Stop strings: found anywhere in generated text, across tokens, without ever showing a part of one."""
+"""Stop strings: found anywhere in generated text, across tokens, without ever showing a part of
+one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ class Scanned:
 class StopScanner:
     """Takes generated text piece by piece and lets through all that cannot become a stop string.
 
-    The text ends before the stop string that is complete first; of several complete at the same character, the
-    longest. However the text is cut into pieces, the result is the same.
+    The text ends before the stop string that is complete first; of several complete at the same
+    character, the longest. However the text is cut into pieces, the result is the same.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """The command line: one module a command, imported only when it is asked for.
 
-A command module defines `add_arguments(parser)` and `main(arguments) -> int`, and parses and prints
-only: the work is done by library functions. Errors are raised, never printed, by commands: `main` here
-turns each into one line on standard error and exit code 1.
+A command module defines `add_arguments(parser)` and `main(arguments) -> int`, and parses and
+prints only: the work is done by library functions. Errors are raised, never printed, by commands:
+`main` here turns each into one line on standard error and exit code 1.
 """
 
 import argparse
@@ -106,7 +106,8 @@ def run_command(argv: Sequence[str]) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """One line about an error: ours as it stands, the system's with its path, a fault of ours as such."""
+    """One line about an error: ours as it stands, the system's with its path, a fault of ours as
+    such."""
     if type(error).__module__.partition(".")[0] == "ggufc":
         return str(error)
     if isinstance(error, OSError):

@@ -1,0 +1,154 @@
+"""Arguments that several commands share, and what they turn into."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ggufc.cli import UsageError, report
+from ggufc.runtime.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ggufc.runtime.generate import GenerationOptions
+    from ggufc.runtime.model import Model
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """The bundle, and how to load it."""
+    parser.add_argument("model", type=Path, metavar="BUNDLE|MODEL.gguf")
+    parser.add_argument(
+        "-t", "--threads", type=int, help="threads (default: what this machine offers)"
+    )
+    parser.add_argument(
+        "-c", "--ctx-size", type=int, help="context in tokens (default: the compiled one)"
+    )
+    parser.add_argument("--isa", help="instruction set (default: the best that runs here)")
+    parser.add_argument(
+        "--mmap", action="store_true", help="share the weights between processes (slower decode)"
+    )
+
+
+def add_generation_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to draw tokens and when to end."""
+    add = parser.add_argument
+    add(
+        "-n",
+        "--n-predict",
+        type=int,
+        default=512,
+        help="at most so many tokens; -1: up to the context",
+    )
+    add(
+        "--temp",
+        type=float,
+        default=0.0,
+        help="temperature; 0: always the likeliest token (default)",
+    )
+    add("--top-k", type=int, default=0, help="draw from the K likeliest tokens; 0: off (default)")
+    add(
+        "--top-p",
+        type=float,
+        default=1.0,
+        help="draw from the likeliest that sum to P; 1: off (default)",
+    )
+    add(
+        "--min-p",
+        type=float,
+        default=0.0,
+        help="least probability relative to the likeliest's; 0: off",
+    )
+    add("--seed", type=int, help="seed of the random numbers (default: a new one each time)")
+    add(
+        "--stop",
+        action="append",
+        default=[],
+        help="end before this text; may be given several times",
+    )
+    add("--ignore-eos", action="store_true", help="go on after the model's own end tokens")
+
+
+def generation_options(arguments: argparse.Namespace) -> "GenerationOptions":
+    """The options that `add_generation_arguments` declared. Raises ArgumentError."""
+    from ggufc.runtime.generate import GenerationOptions
+    from ggufc.runtime.sampling import SamplingOptions
+
+    return GenerationOptions(
+        max_tokens=arguments.n_predict,
+        stop=tuple(arguments.stop),
+        ignore_eos=arguments.ignore_eos,
+        sampling=SamplingOptions(
+            temperature=arguments.temp,
+            top_k=arguments.top_k,
+            top_p=arguments.top_p,
+            min_p=arguments.min_p,
+            seed=arguments.seed,
+        ),
+    )
+
+
+def bundle_path(model: Path) -> Path:
+    """The bundle of a path given on the command line: itself, or the cached one of a GGUF file."""
+    from ggufc.cache import resolve
+
+    return resolve(model, compile_with_bars)
+
+
+def compile_with_bars(source: Path, destination: Path) -> None:
+    """Compile a model for this machine and say so."""
+    from ggufc.cli.bars import bars
+    from ggufc.compiler.driver import compile_model
+    from ggufc.compiler.options import CompileOptions
+
+    report(f"compiling {source} once, into {destination}")
+    with bars() as progress:
+        compile_model(source, destination, CompileOptions(), force=True, progress=progress)
+
+
+def open_model(arguments: argparse.Namespace, *, sequences: int = 1) -> "Model":
+    """The model that `add_model_arguments` describes."""
+    from ggufc.runtime.model import Model
+
+    return Model.load(
+        bundle_path(arguments.model),
+        threads=arguments.threads,
+        context=arguments.ctx_size,
+        sequences=sequences,
+        isa=arguments.isa,
+        mapped=arguments.mmap,
+    )
+
+
+def read_prompt(prompt: str | None, file: Path | None) -> str:
+    """The prompt of `-p`, of `-f`, or of standard input when that is not a terminal."""
+    if prompt is not None and file is not None:
+        raise UsageError("-p and -f exclude each other")
+    if prompt is not None:
+        return decoded(prompt.encode("utf-8", "surrogateescape"), "-p")
+    if file is not None and str(file) != "-":
+        return decoded(file.read_bytes(), str(file))
+    if file is None and sys.stdin.isatty():
+        raise UsageError("no prompt; give one with -p, -f or on standard input")
+    return decoded(sys.stdin.buffer.read(), "standard input")
+
+
+def decoded(data: bytes, where: str) -> str:
+    """UTF-8 as text. Raises ArgumentError that names the offset of the first bad byte."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ArgumentError(
+            f"{where}: byte {data[error.start]:#04x} at offset {error.start} is not UTF-8"
+        ) from None
+
+
+def parse_ids(text: str) -> Sequence[int]:
+    """Token ids with commas or white space between. Raises UsageError."""
+    words = text.replace(",", " ").split()
+    try:
+        return [int(word) for word in words]
+    except ValueError:
+        bad = next(word for word in words if not word.lstrip("-").isdecimal())
+        raise UsageError(
+            f"--ids: {bad!r} is not a token id; expected numbers such as 1,2,3"
+        ) from None
