@@ -1,4 +1,4 @@
-"""The instruction sets that objects are made for: what each needs and how its kernels are shaped."""
+"""The instruction sets that objects are made for: what each needs, how its kernels look."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Isa:
     registers: int
     has_f16: bool
     tiles: bool = False
+
+    @property
+    def machine(self) -> str:
+        """The processor family: x86_64 or aarch64."""
+        return self.triple.split("-")[0]
 
     @property
     def prefill_compute(self) -> Literal["int8", "bf16"]:

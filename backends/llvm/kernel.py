@@ -58,18 +58,28 @@ class OpSignature:
         return dict(self.attributes)[name]
 
     def named(self, name: str) -> list[OperandSignature]:
-        """The operands of a declared name: none if it is optional and absent, several if variadic."""
+        """The operands of a declared name: none if absent, several if variadic."""
         return [o for o in self.operands if o.name == name]
 
 
 class Kernel:
     """The function of one signature under construction, with its operands by name."""
 
-    def __init__(self, module: Module, name: str, signature: OpSignature, isa: Isa) -> None:
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        signature: OpSignature,
+        isa: Isa,
+        *,
+        exported: bool = False,
+    ) -> None:
         self.signature, self.isa = signature, isa
         params = [(f"a{i}", PTR) for i in range(len(signature.operands))]
         params += [(f"r{i}", PTR) for i in range(len(signature.results))]
-        self.f: Function = module.function(name, [*params, *TAIL], attributes="nounwind noinline")
+        self.f: Function = module.function(
+            name, [*params, *TAIL], exported=exported, attributes="nounwind noinline"
+        )
         self.n, self.context = self.f.arg("n"), self.f.arg("context")
         self.tid, self.threads, self.pool = (self.f.arg(a) for a in ("tid", "threads", "pool"))
 
@@ -87,7 +97,7 @@ class Kernel:
         return self.f.arg(f"r{index}")
 
     def share(self, count: Val | int) -> tuple[Val, Val]:
-        """This thread's part [begin, end) of `count` pieces of work: contiguous, in thread order."""
+        """This thread's part [begin, end) of `count` pieces of work; parts are in thread order."""
         total = self.f.coerce(count, I64)
         return total * self.tid // self.threads, total * (self.tid + 1) // self.threads
 

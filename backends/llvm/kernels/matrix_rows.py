@@ -1,0 +1,91 @@
+"""bias_add, slice, take_rows: float32 matrices, row by row.
+
+Work is cut into pieces of a row, 256 columns each, so that threads share the one row of a decode
+step too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ggufc.backends.llvm.kernel import Kernel, kernel
+from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Type, Val, vec
+from ggufc.backends.llvm.kernels.masks import first_lanes
+
+PIECE = 256
+_BYTES = 4
+
+Load = Callable[[Val, Type], Val]
+"""Loads a vector at a pointer: all of it, or the lanes that are inside the row."""
+Body = Callable[[Val, Val, Load, Type], Val]
+"""(row, column, load, vector type) -> the result's elements from that column on."""
+
+
+@kernel("bias_add")
+def emit_bias_add(k: Kernel) -> None:
+    """x + bias, the bias repeated for each row."""
+    width = k.signature.results[0].max_shape[1]
+    x, bias = k.pointer("x"), k.pointer("bias")
+
+    def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
+        at = (row * width + column) * _BYTES
+        return load(x + at, type_) + load(bias + column * _BYTES, type_)
+
+    _emit(k, body)
+
+
+@kernel("slice")
+def emit_slice(k: Kernel) -> None:
+    """Columns start .. stop of each row."""
+    (source,) = k.signature.named("x")
+    width, start = source.type.max_shape[1], int(k.signature.attribute("start"))
+
+    def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
+        return load(k.pointer("x") + (row * width + column + start) * _BYTES, type_)
+
+    _emit(k, body)
+
+
+@kernel("take_rows")
+def emit_take_rows(k: Kernel) -> None:
+    """Row i of the result is row rows[i] of x."""
+    width = k.signature.results[0].max_shape[1]
+
+    def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
+        taken = k.f.load(k.pointer("rows") + row * _BYTES, I32).sext(I64)
+        return load(k.pointer("x") + (taken * width + column) * _BYTES, type_)
+
+    _emit(k, body)
+
+
+def _emit(k: Kernel, body: Body) -> None:
+    """Fill the result, [n, width]: whole vectors of each piece, then the columns that are left."""
+    f, lanes = k.f, k.isa.vector_bits // 32
+    width = k.signature.results[0].max_shape[1]
+    pieces = -(-width // PIECE)
+    begin, end = k.share(k.n * pieces)
+    with f.loop(end, begin, name="piece") as piece:
+        row, first = piece // pieces, piece % pieces * PIECE
+        stop = f.smin(first + PIECE, width)
+        whole = first + ((stop - first) & -lanes)
+        with f.loop(whole, first, step=lanes, name="column") as column:
+            _emit_vector(k, body, row, column, lanes, None)
+        if width % lanes:
+            with f.if_(whole < stop):
+                _emit_vector(k, body, row, whole, lanes, first_lanes(f, stop - whole, lanes))
+
+
+def _emit_vector(
+    k: Kernel, body: Body, row: Val, column: Val, lanes: int, mask: Val | None
+) -> None:
+    f = k.f
+    at = k.result() + (row * k.signature.results[0].max_shape[1] + column) * _BYTES
+    if mask is None:
+        f.store(body(row, column, f.load, vec(F32, lanes)), at)
+        return
+    inside = mask
+
+    def load(pointer: Val, type_: Type) -> Val:
+        return f.masked_load(pointer, type_, inside)
+
+    f.masked_store(body(row, column, load, vec(F32, lanes)), at, inside)
