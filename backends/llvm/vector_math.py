@@ -25,15 +25,29 @@ _PIO2_HI, _PIO2_LO = 1.570796325802803, 9.920935796805404e-10
 # (e^r - 1 - r) / r^2 on |r| <= ln(2)/2.
 _EXP = (0.4999999341, 0.1666652011, 0.04166839424, 0.00836878053, 0.001381446588)
 _EXP_SHORT = (0.4999922881, 0.1666711631, 0.0418905517, 0.008312478681)
+# 2^r on |r| <= 1/2, to 2 and to 48 units of 2^-24; 2^0 is exactly 1.
+EXP2 = (1.0, 0.6931469776, 0.2402224208, 0.05550733749, 0.00967151277, 0.001326472542)
+EXP2_SHORT = (1.0, 0.6931241931, 0.2402409865, 0.05590642663, 0.009582851596)
 _EXPM1 = (
-    0.5000000047, 0.1666666682, 0.04166635346, 0.008333273205, 0.001394110701, 0.0001991409674,
+    0.5000000047,
+    0.1666666682,
+    0.04166635346,
+    0.008333273205,
+    0.001394110701,
+    0.0001991409674,
 )
 # (x - sin x) / x^3 and (cos x - 1 + x^2/2) / x^4 in x^2, on |x| <= pi/4.
 _SIN = (
-    0.16666666641606692, -0.0083333293835568933, 0.00019839334076517882, -2.7183041773799693e-06,
+    0.16666666641606692,
+    -0.0083333293835568933,
+    0.00019839334076517882,
+    -2.7183041773799693e-06,
 )
 _COS = (
-    0.041666666622792455, -0.0013888883750300732, 2.4799519178154282e-05, -2.7210168358857802e-07,
+    0.041666666622792455,
+    -0.0013888883750300732,
+    2.4799519178154282e-05,
+    -2.7210168358857802e-07,
 )
 
 _GELU_LINEAR = 2.0 * math.sqrt(2.0 / math.pi)
@@ -75,6 +89,20 @@ def exp_nonpositive(x: Val) -> Val:
     p = muladd(r * r, polynomial(r, _EXP_SHORT), r) + 1.0
     scaled = (p.bitcast(n.type) + (n << 23)).bitcast(x.type)
     return f.select(x > -87.33654, scaled, f.const(x.type, 0.0))
+
+
+def exp2_nonpositive(x: Val, coefficients: Sequence[float] = EXP2) -> Val:
+    """2^x for x <= 0 within 3 ulp, with `EXP2_SHORT` to 3e-6; at and below -127, and at -inf, exactly 0.
+
+    Between -127 and -126 it is some denormal number; NaN stays.
+    """
+    f = x.f
+    x = f.fmax(f.const(x.type, -127.0), x)
+    shifted = x + _ROUND_F32
+    r = x - (shifted - _ROUND_F32)
+    bits = polynomial(r, coefficients).bitcast(_integers(x.type))
+    # The low bits of `shifted` are the exponent; at -127 it cancels that of 2^0 and leaves 0.
+    return (bits + (shifted.bitcast(bits.type) << 23)).bitcast(x.type)
 
 
 def tanh(x: Val) -> Val:
