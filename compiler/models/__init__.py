@@ -1,1 +1,91 @@
-"""compiler.models package."""
+"""Architectures: from a GGUF file to the program of its model, stage `graph`.
+
+`build` finds the file of this folder that is named after `general.architecture` and calls its
+`forward` for both functions. To add an architecture, add its file; nothing else lists them.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Protocol, cast
+
+from ggufc.compiler.errors import ModelError, quoted
+from ggufc.compiler.gguf import GGUFFile, Metadata
+from ggufc.compiler.gguf.vocabulary import check_vocabulary
+from ggufc.compiler.hparams import HParams, architecture_data, read_hparams
+from ggufc.compiler.models.network import Network, add_cache
+from ggufc.compiler.models.tensors import ModelTensors
+from ggufc.ir import GRAPH, GraphBuilder, Module, Symbol, Value, verify
+
+SHARED = frozenset({"blocks", "network", "rope", "tensors"})
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """What bounds a program: tokens of one prefill call, sequences, positions of a sequence
+    (None: as many as the model was made for), and the element type of the KV cache."""
+
+    max_tokens: int = 512
+    max_batch: int = 8
+    max_context: int | None = None
+    kv_type: str = "bf16"
+
+
+class Architecture(Protocol):
+    """What the file of an architecture offers."""
+
+    def forward(self, net: Network) -> Value:
+        """Append the network to the function that `net` builds and return the logits."""
+
+
+@cache
+def architectures() -> dict[str, str]:
+    """The names that `general.architecture` may have, and for each the module of this package."""
+    modules = {module.name for module in iter_modules(__path__)} - SHARED
+    return dict(
+        sorted({**{name: name for name in modules}, **architecture_data()["aliases"]}.items())
+    )
+
+
+def architecture_of(metadata: Metadata) -> Architecture:
+    """The architecture that `metadata` names; a ModelError lists the known ones."""
+    name = metadata.get_str("general.architecture")
+    known = architectures()
+    if name not in known:
+        raise ModelError(
+            f"{metadata.label}: architecture {quoted(name)} is not supported;"
+            f" supported are {', '.join(known)}"
+        )
+    return cast(Architecture, import_module(f"{__name__}.{known[name]}"))
+
+
+def build(gguf: GGUFFile, options: GraphOptions) -> Module:
+    """The program of the model in `gguf`: functions `prefill` and `decode` with the contract of
+    docs/architecture.md. GGUFError or ModelError says in one line why there can be none."""
+    architecture = architecture_of(gguf.metadata)
+    check_vocabulary(gguf.metadata)
+    hparams = read_hparams(gguf.metadata)
+    module = Module(model_name(gguf.metadata), {"arch": hparams.architecture})
+    tensors = ModelTensors(gguf, module)
+    limits = {"prefill": Symbol("T", options.max_tokens), "decode": Symbol("B", options.max_batch)}
+    for name, tokens in limits.items():
+        b = GraphBuilder(module, name)
+        add_cache(b, hparams, options.kv_type, context_of(hparams, options), options.max_batch)
+        rows = Symbol("R", options.max_tokens) if name == "prefill" else None
+        b.returns(architecture.forward(Network(b, hparams, tensors, tokens, rows)))
+    tensors.check_all_used()
+    verify(module, GRAPH)
+    return module
+
+
+def context_of(hparams: HParams, options: GraphOptions) -> int:
+    """The largest number of positions of a sequence."""
+    return hparams.max_context if options.max_context is None else options.max_context
+
+
+def model_name(metadata: Metadata) -> str:
+    """A short name for the program: the model's own, in characters that need no quoting."""
+    name = metadata.get_str("general.name", metadata.get_str("general.architecture"))
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-").lower()[:64] or "model"

@@ -1,0 +1,117 @@
+"""Where a graph is being built: the function, its inputs, and the layer that the next op belongs
+to."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ggufc.compiler.hparams import HParams, LayerParams, Rope
+from ggufc.compiler.models.rope import frequencies
+from ggufc.compiler.models.tensors import ModelTensors
+from ggufc.ir import GraphBuilder, Operand, State, Symbol, TensorType, Value, dtype, round_up
+from ggufc.ir.numerics import F32Array
+
+CONTEXT_UNIT = 64
+ROPE_DIVISORS = "rope_freqs.weight"
+
+
+class Scope:
+    """A part of a network whose tensors and values have names with a common `prefix`."""
+
+    def __init__(
+        self, b: GraphBuilder, hparams: HParams, tensors: ModelTensors, prefix: str
+    ) -> None:
+        """`b` appends to the function that is being built."""
+        self.b = b
+        self.hparams = hparams
+        self.tensors = tensors
+        self.prefix = prefix
+
+    def emit(self, op_name: str, *operands: Operand, name: str, **attributes: Any) -> Value:
+        """Append an op that has one result and return that, named `name` after the prefix."""
+        value: Value = self.b.emit(op_name, *operands, name=self.prefix + name, **attributes)
+        return value
+
+
+class Network(Scope):
+    """One function in the making. `rows` are the tokens whose logits are wanted; None stands for
+    all."""
+
+    def __init__(
+        self,
+        b: GraphBuilder,
+        hparams: HParams,
+        tensors: ModelTensors,
+        tokens: Symbol,
+        rows: Symbol | None,
+    ) -> None:
+        """Declare the inputs of the function: one sequence's tokens, or one token a sequence."""
+        super().__init__(b, hparams, tensors, "")
+        per_token = TensorType((tokens,), dtype("i32"))
+        self.tokens = b.input("tokens", per_token)
+        self.positions = b.input("positions", per_token)
+        self.sequences = b.input("sequences", per_token)
+        self.rows = b.input("rows", TensorType((rows,), dtype("i32"))) if rows is not None else None
+        self.rope_tables: dict[Rope, Value] = {}
+
+    def layers(self) -> Iterator["Layer"]:
+        """The layers, from the first to the last."""
+        for index, params in enumerate(self.hparams.layers):
+            yield Layer(self, index, params)
+
+    def rope_table(self, params: LayerParams) -> Value:
+        """Cosines and sines of the tokens' angles, made once for all layers with the same
+        frequencies."""
+        rope = params.rope
+        if rope not in self.rope_tables:
+            kind = "_swa" if params.window and self.has_two_ropes else ""
+            weight = self.tensors.constant(
+                f"rope.freqs{kind}", frequencies(rope, self.rope_divisors(rope))
+            )
+            self.rope_tables[rope] = self.b.rope_table(
+                self.positions, weight, name=f"rope.table{kind}"
+            )
+        return self.rope_tables[rope]
+
+    @property
+    def has_two_ropes(self) -> bool:
+        """Whether layers with a window rotate by other frequencies than those without."""
+        return len({params.rope for params in self.hparams.layers}) > 1
+
+    def rope_divisors(self, rope: Rope) -> F32Array | None:
+        """What a file divides the frequencies by, one number a pair, if it brings that (and
+        there is one set of frequencies that it can mean)."""
+        if self.has_two_ropes or not self.tensors.has(ROPE_DIVISORS):
+            return None
+        divisors = self.tensors.vector_values(ROPE_DIVISORS, rope.dim // 2)
+        if not (divisors > 0).all():
+            raise self.tensors.fail(
+                f"tensor '{ROPE_DIVISORS}' holds {divisors.min()}, allowed are numbers above 0"
+            )
+        return divisors
+
+
+class Layer(Scope):
+    """One layer of a network, with its hyperparameters and its part of the KV cache."""
+
+    def __init__(self, net: Network, index: int, params: LayerParams) -> None:
+        """Layer `index` of `net`."""
+        super().__init__(net.b, net.hparams, net.tensors, f"blk.{index}.")
+        self.net = net
+        self.params = params
+
+    @property
+    def caches(self) -> tuple[State, State]:
+        """The layer's keys and values of all positions so far."""
+        states = self.b.module.states
+        return states[f"{self.prefix}k"], states[f"{self.prefix}v"]
+
+
+def add_cache(
+    b: GraphBuilder, hparams: HParams, kv_type: str, context: int, sequences: int
+) -> None:
+    """Declare the KV cache of every layer: `context` positions of `sequences` sequences."""
+    s, c = Symbol("S", sequences), Symbol("C", round_up(context, CONTEXT_UNIT))
+    for index, params in enumerate(hparams.layers):
+        for name, width in (("k", hparams.head_dim), ("v", hparams.value_dim)):
+            shape = (s, c, params.n_kv_heads, width)
+            b.module.state(f"blk.{index}.{name}", TensorType(shape, dtype(kv_type)))

@@ -1,0 +1,92 @@
+"""The tensors of a model as its graph asks for them: each checked before any work, none
+forgotten."""
+
+import re
+
+from ggufc.backends.llvm.layouts import layout_for
+from ggufc.compiler.errors import ModelError, listing, quoted
+from ggufc.compiler.gguf import GGUFFile, TensorInfo
+from ggufc.ir import F32, IRError, Module, TensorType, Weight, decode, dtype
+from ggufc.ir.numerics import F32Array
+
+# Tables that old converters stored and that every graph computes by itself.
+IGNORED = re.compile(
+    r"blk\.\d+\.attn(\.rot_embd|_rot_embd)(\.weight)?|blk\.\d+\.rope_freqs\.weight"
+)
+VECTOR_TYPES = ("f32", "f16", "bf16")
+
+
+class ModelTensors:
+    """Declares the weights of a module from the tensors of a file.
+
+    A ModelError names the tensor that is missing, or has another shape than the graph needs, or
+    is of a type that cannot be packed."""
+
+    def __init__(self, gguf: GGUFFile, module: Module) -> None:
+        """Declare weights of `gguf` in `module`."""
+        self.gguf = gguf
+        self.module = module
+        self.used: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        """Whether the file holds the tensor `name`."""
+        return name in self.gguf.tensors
+
+    def fail(self, message: str) -> ModelError:
+        """An error about this file, to be raised."""
+        return ModelError(f"{self.gguf.label}: {message}")
+
+    def info(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
+        """The tensor `name`, which must have `shape` (rows first), marked as used."""
+        info = self.gguf.tensors.get(name)
+        if info is None:
+            raise self.fail(f"tensor {quoted(name)} is missing, wanted with shape {list(shape)}")
+        if info.shape != shape:
+            raise self.fail(
+                f"tensor {quoted(name)} has shape {list(info.shape)}, wanted {list(shape)}"
+            )
+        self.used.add(name)
+        return info
+
+    def matrix(self, name: str, rows: int, columns: int) -> Weight:
+        """A weight matrix [rows, columns] of any type that has a packed layout."""
+        info = self.info(name, (rows, columns))
+        try:
+            layout_for(info.type_name)
+        except IRError as error:
+            raise self.fail(f"tensor {quoted(name)}: {error}") from None
+        return self.module.weight(name, TensorType(info.shape, dtype(info.type_name)))
+
+    def vector(self, name: str, n: int) -> Weight:
+        """A vector [n] in float32; one that is stored in 16 bits is converted, exactly."""
+        info = self.info(name, (n,))
+        if info.type_name == "f32":
+            return self.module.weight(name, TensorType((n,), F32))
+        return self.constant(name, self.vector_values(name, n))
+
+    def vector_values(self, name: str, n: int) -> F32Array:
+        """The values of the vector `name` [n], for computing with at compile time."""
+        info = self.info(name, (n,))
+        if info.type_name not in VECTOR_TYPES:
+            raise self.fail(
+                f"tensor {quoted(name)} is a vector of type {info.type_name},"
+                f" allowed are {', '.join(VECTOR_TYPES)}"
+            )
+        return decode(info.type_name, self.gguf.tensor_bytes(name), (n,))
+
+    def constant(self, name: str, values: F32Array) -> Weight:
+        """A float32 weight that is computed here and stored in the program."""
+        return self.module.weight(
+            name, TensorType(values.shape, F32), data=values.astype("<f4").tobytes()
+        )
+
+    def check_all_used(self) -> None:
+        """Refuse a file with tensors that the graph does not use: they must have been meant to
+        be used."""
+        unused = [name for name in self.gguf.tensors if name not in self.used]
+        unused = [name for name in unused if not IGNORED.fullmatch(name)]
+        if unused:
+            raise self.fail(
+                f"{len(unused)} tensors are not part of the graph of architecture"
+                f" {quoted(str(self.module.attributes['arch']))}: {listing(unused)}"
+            )

@@ -1,0 +1,38 @@
+"""Where the bytes of a weight come from: the tensors of the file that it names, or the program
+itself."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ggufc.compiler.errors import ModelError, quoted
+from ggufc.compiler.gguf import GGUFFile
+from ggufc.ir import Weight
+
+
+def weight_bytes(gguf: GGUFFile, weight: Weight) -> npt.NDArray[np.uint8]:
+    """The bytes of `weight` in its own element type, rows in order.
+
+    A view of the file where the weight is one tensor; a copy where several are joined along the
+    first axis. A ModelError names a tensor of another type, or a size that does not fit."""
+    if weight.data is not None:
+        return np.frombuffer(weight.data, np.uint8)
+    parts = [tensor_bytes(gguf, weight, name) for name in weight.sources]
+    joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if joined.nbytes != weight.type.max_bytes:
+        raise ModelError(
+            f"{gguf.label}: weight {quoted(weight.name)} takes {weight.type.max_bytes} bytes,"
+            f" its tensors hold {joined.nbytes}"
+        )
+    return joined
+
+
+def tensor_bytes(gguf: GGUFFile, weight: Weight, name: str) -> npt.NDArray[np.uint8]:
+    """The bytes of one tensor of `weight`, which must be of the weight's type."""
+    data = gguf.tensor_bytes(name)
+    found, wanted = gguf.tensors[name].type_name, weight.type.dtype.name
+    if found != wanted:
+        raise ModelError(
+            f"{gguf.label}: tensor {quoted(name)} is of type {found},"
+            f" weight {quoted(weight.name)} is of type {wanted}"
+        )
+    return data
