@@ -1,1 +1,1 @@
-"""compiler.passes package."""
+"""The passes: one rewrite a file, named after it. Their order is in compiler/pipelines.py."""
