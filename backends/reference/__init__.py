@@ -1,1 +1,5 @@
-"""backends.reference package."""
+"""The reference backend: a module run by the interpreter of the IR, slow and exact."""
+
+from ggufc.backends.reference.backend import ReferenceBackend
+
+__all__ = ["ReferenceBackend"]
