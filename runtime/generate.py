@@ -2,10 +2,11 @@
 events."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from ggufc.runtime.engine import Engine
 from ggufc.runtime.errors import ArgumentError, ContextError
 from ggufc.runtime.sampling import Sampler, SamplingOptions, check_integer
 from ggufc.runtime.session import Session
@@ -93,17 +94,15 @@ class Generator:
         session: Session,
         prompt: Sequence[int],
         stream: TextStream,
-        end_tokens: frozenset[int],
+        end_tokens: Mapping[int, str],
         options: GenerationOptions,
     ) -> None:
-        """Raises ContextError, before any work, when the prompt does not fit the context."""
-        if not prompt:
-            raise ArgumentError("the prompt has no tokens: there is nothing to continue")
-        check_prompt(len(prompt), session)
+        """`end_tokens` are the ids that end the generation, with their text; the prompt fits (see
+        `check_prompt`)."""
         self._session = session
         self._prompt = list(prompt)
         self._stream = stream
-        self._end_tokens = frozenset() if options.ignore_eos else end_tokens
+        self._end_tokens = {} if options.ignore_eos else end_tokens
         self._options = options
         self._scanner = StopScanner(options.stop)
         self._sampler = Sampler(options.sampling)
@@ -142,7 +141,7 @@ class Generator:
         """Take in one token: the text that it lets through, and whether it ends the generation."""
         self._ids.append(token)
         if token in self._end_tokens:
-            self._finish = ("stop", str(token))
+            self._finish = ("stop", self._end_tokens[token])
             return
         scanned = self._scanner.add(self._stream.add(token))
         if scanned.stop is not None:
@@ -183,9 +182,11 @@ class Generator:
         )
 
 
-def check_prompt(count: int, session: Session) -> None:
-    """Raise ContextError when a prompt of `count` tokens does not fit."""
-    context, compiled = session.engine.context, session.engine.manifest.limits.context
+def check_prompt(count: int, engine: Engine) -> None:
+    """Raise ContextError when a prompt of `count` tokens does not fit, ArgumentError for none."""
+    if count == 0:
+        raise ArgumentError("the prompt has no tokens: there is nothing to continue")
+    context, compiled = engine.context, engine.manifest.limits.context
     if count > context:
         raise ContextError(
             f"the prompt has {count} tokens, the context holds {context} (compiled for {compiled})"

@@ -10,8 +10,7 @@ from ggufc.cli import UsageError, report
 from ggufc.runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from ggufc.runtime.generate import GenerationOptions
-    from ggufc.runtime.model import Model
+    from ggufc.runtime.model import Model, Settings
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,23 +67,18 @@ def add_generation_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ignore-eos", action="store_true", help="go on after the model's own end tokens")
 
 
-def generation_options(arguments: argparse.Namespace) -> "GenerationOptions":
-    """The options that `add_generation_arguments` declared. Raises ArgumentError."""
-    from ggufc.runtime.generate import GenerationOptions
-    from ggufc.runtime.sampling import SamplingOptions
-
-    return GenerationOptions(
-        max_tokens=arguments.n_predict,
-        stop=tuple(arguments.stop),
-        ignore_eos=arguments.ignore_eos,
-        sampling=SamplingOptions(
-            temperature=arguments.temp,
-            top_k=arguments.top_k,
-            top_p=arguments.top_p,
-            min_p=arguments.min_p,
-            seed=arguments.seed,
-        ),
-    )
+def generation_settings(arguments: argparse.Namespace) -> "Settings":
+    """The settings that `add_generation_arguments` declared."""
+    return {
+        "max_tokens": arguments.n_predict,
+        "temperature": arguments.temp,
+        "top_k": arguments.top_k,
+        "top_p": arguments.top_p,
+        "min_p": arguments.min_p,
+        "seed": arguments.seed,
+        "stop": arguments.stop,
+        "ignore_eos": arguments.ignore_eos,
+    }
 
 
 def bundle_path(model: Path) -> Path:

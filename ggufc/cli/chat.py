@@ -1,0 +1,94 @@
+"""`ggufc chat`: a conversation in the terminal; what both said stays in the KV cache."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ggufc.cli.common import (
+    add_generation_arguments,
+    add_model_arguments,
+    decoded,
+    generation_settings,
+    open_model,
+)
+from ggufc.runtime.errors import RunError
+
+if TYPE_CHECKING:
+    from ggufc.runtime.model import Model
+
+HELP = "/clear forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C ends an answer"
+
+Messages = list[dict[str, Any]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_model_arguments(parser)
+    parser.add_argument("--system", help="the system message")
+    add_generation_arguments(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Talk until the input ends."""
+    with open_model(arguments) as model:
+        if sys.stdin.isatty():
+            import readline  # noqa: F401  (gives input() its line editing and history)
+
+            print(HELP, file=sys.stderr)
+        converse(model, arguments)
+    return 0
+
+
+def converse(model: "Model", arguments: argparse.Namespace) -> None:
+    """One turn after another; an error ends a turn only."""
+    messages = opening(arguments)
+    while (said := read_turn()) is not None:
+        if said == "/clear":
+            messages = opening(arguments)
+        elif said == "/help":
+            print(HELP, file=sys.stderr)
+        elif said:
+            take_turn(model, messages, said, arguments)
+
+
+def opening(arguments: argparse.Namespace) -> Messages:
+    """A conversation before its first turn."""
+    system = arguments.system
+    return [] if system is None else [{"role": "system", "content": system}]
+
+
+def read_turn() -> str | None:
+    """What the user says, or None at the end."""
+    if sys.stdin.isatty():
+        try:
+            said = input("> ")
+        except EOFError:
+            print()
+            return None
+    else:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return None
+        said = decoded(line, "standard input").rstrip("\n")
+    return None if said == "/exit" else said.strip()
+
+
+def take_turn(model: "Model", messages: Messages, said: str, arguments: argparse.Namespace) -> None:
+    """Answer and remember; a turn that fails is taken back, one that is interrupted keeps what
+    was shown."""
+    from ggufc.cli import describe, report
+
+    messages.append({"role": "user", "content": said})
+    shown: list[str] = []
+    try:
+        for event in model.chat(messages, stream=True, **generation_settings(arguments)):
+            shown.append(event.text)
+            print(event.text, end="", flush=True)
+    except KeyboardInterrupt:
+        shown.append("")
+    except RunError as error:
+        messages.pop()
+        report(describe(error))
+        return
+    print(flush=True)
+    messages.append({"role": "assistant", "content": "".join(shown)})

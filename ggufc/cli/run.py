@@ -1,0 +1,134 @@
+"""`ggufc run`: answer one prompt, streamed to standard output."""
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ggufc.cli import UsageError
+from ggufc.cli.common import (
+    add_generation_arguments,
+    add_model_arguments,
+    decoded,
+    generation_settings,
+    open_model,
+    read_prompt,
+)
+
+if TYPE_CHECKING:
+    from ggufc.runtime.generate import Event, Generation
+    from ggufc.runtime.model import Model
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_model_arguments(parser)
+    add = parser.add_argument
+    add("-p", "--prompt", help="the prompt (default: standard input)")
+    add("-f", "--file", type=Path, help="read the prompt from a file")
+    add("--system", help="the system message")
+    add("--no-template", action="store_true", help="continue the text; no chat template")
+    add("--literal", action="store_true", help="with --no-template: control tokens are plain text")
+    add("--think", action=argparse.BooleanOptionalAction, help="let the model reason first, or not")
+    add("--tools", type=Path, metavar="FILE", help="JSON list of tools for the template")
+    add_generation_arguments(parser)
+    add("--json", action="store_true", help="print one JSON object at the end")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Answer the prompt."""
+    check(arguments)
+    prompt = read_prompt(arguments.prompt, arguments.file)
+    with open_model(arguments) as model:
+        clock = Clock()
+        for event in events(model, arguments, prompt):
+            clock.saw(event)
+            if event.result is not None:
+                finish(model, event.result, clock, arguments.json)
+            elif not arguments.json:
+                print(event.text, end="", flush=True)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse arguments that exclude each other. Raises UsageError."""
+    chat_only = {
+        "--system": arguments.system,
+        "--tools": arguments.tools,
+        "--think": arguments.think,
+    }
+    given = [name for name, value in chat_only.items() if value is not None]
+    if arguments.no_template and given:
+        raise UsageError(f"{given[0]} needs the chat template, so it excludes --no-template")
+    if arguments.literal and not arguments.no_template:
+        raise UsageError("--literal is for --no-template; in chat, content is always literal")
+
+
+def events(model: "Model", arguments: argparse.Namespace, prompt: str) -> "Iterator[Event]":
+    """The events of the answer to a prompt."""
+    settings = generation_settings(arguments)
+    if arguments.no_template:
+        policy = "literal" if arguments.literal else "native"
+        return model.generate(prompt, stream=True, control_tokens=policy, **settings)
+    messages = [{"role": "user", "content": prompt}]
+    if arguments.system is not None:
+        messages.insert(0, {"role": "system", "content": arguments.system})
+    return model.chat(
+        messages, stream=True, template_arguments=template_arguments(arguments), **settings
+    )
+
+
+def template_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What is given to the chat template besides the messages."""
+    values: dict[str, Any] = {}
+    if arguments.think is not None:
+        values["enable_thinking"] = arguments.think
+    if arguments.tools is not None:
+        values["tools"] = read_json_list(arguments.tools)
+    return values
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """A JSON list in a file. Raises UsageError."""
+    try:
+        value = json.loads(decoded(path.read_bytes(), str(path)))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON: {error}") from None
+    if not isinstance(value, list):
+        raise UsageError(f"{path}: expected a JSON list, found {type(value).__name__}")
+    return value
+
+
+class Clock:
+    """When the first token came, in seconds since this process started."""
+
+    def __init__(self) -> None:
+        self.first_token_s: float | None = None
+
+    def saw(self, _event: "Event") -> None:
+        """Note the time of the first event."""
+        if self.first_token_s is None:
+            self.first_token_s = process_age()
+
+
+def process_age() -> float:
+    """Seconds since this process started, as the kernel counts them (in hundredths)."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    ticks_per_second = 100  # USER_HZ, the same on every architecture that Linux has
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / ticks_per_second
+
+
+def finish(model: "Model", result: "Generation", clock: Clock, as_json: bool) -> None:
+    """End the streamed text with a new line, or print everything as JSON."""
+    if not as_json:
+        print(flush=True)
+        return
+    report = dataclasses.asdict(result)
+    report["timings"]["load_s"] = model.load_seconds
+    report["timings"]["first_token_s"] = clock.first_token_s
+    json.dump(report, sys.stdout, ensure_ascii=False)
+    print()
