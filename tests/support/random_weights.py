@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ggufc.ir.quant_reference import decode
 from ggufc.ir.quants import quant
 
+_SPREAD = np.float32(0.3)
 _HALF_SCALES = ("d", "m", "dmin")
 
 
@@ -19,10 +21,13 @@ def random_weight_bytes(rng: np.random.Generator, type_name: str, shape: Sequenc
     if not row.is_quantized:
         return plain_bytes(rng, type_name, count)
     blocks = np.frombuffer(rng.bytes(count * row.block_bytes), row.fields).copy()
-    for field in _HALF_SCALES:
-        if field in (row.fields.names or ()) and row.fields[field] == np.float16:
-            blocks[field] = rng.uniform(0.002, 0.02, count) * rng.choice([-1, 1], count)
+    fields = [f for f in _HALF_SCALES if f in blocks.dtype.names and blocks.dtype[f] == np.float16]
+    for field in fields:
+        blocks[field] = rng.uniform(0.5, 1.0, count) * rng.choice([-1, 1], count)
     _tame(rng, type_name, blocks)
+    spread = decode(type_name, blocks.tobytes(), shape).std()
+    for field in fields:
+        blocks[field] = blocks[field] * (_SPREAD / spread)
     return blocks.tobytes()
 
 
@@ -41,7 +46,7 @@ def _tame(rng: np.random.Generator, type_name: str, blocks: np.ndarray) -> None:
 
 def plain_bytes(rng: np.random.Generator, type_name: str, count: int) -> bytes:
     """`count` normal numbers of f32, f16 or bf16 (rounded down) as bytes."""
-    values = (0.3 * rng.standard_normal(count)).astype("<f4")
+    values = (_SPREAD * rng.standard_normal(count)).astype("<f4")
     if type_name == "bf16":
         return (values.view("<u4") >> 16).astype("<u2").tobytes()
     return values.astype({"f32": "<f4", "f16": "<f2"}[type_name]).tobytes()
