@@ -1,8 +1,8 @@
-"""Elementary functions on float32 values: scalars or vectors of any number of lanes, no external symbol.
+"""Elementary functions on float32 values, scalars or vectors of any number of lanes.
 
-Each is a range reduction, a polynomial and a reconstruction, straight-line code without branches. Products and sums
-are contracted where the target can (`muladd`), so results may differ by an ulp between instruction sets,
-never between threads. The coefficients are minimax fits made for this file (the exact factors in front excluded).
+Each is a range reduction, a polynomial and a reconstruction: straight-line code that calls nothing.
+Products and sums are contracted where the target can (`muladd`), so results may differ by an ulp
+between instruction sets, never between threads. The coefficients are minimax fits made for this file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROUND_F32_BITS = 0x4B400000
 # ln 2 in two parts; the first has 10 significant bits, so n * _LN2_HI is exact.
 _LN2_HI, _LN2_LO = 0.693359375, -2.1219444005469057e-4
 _LOG2_E = 1.0 / math.log(2.0)
-# pi / 2 in two parts; the first has 29 significant bits, so k * _PIO2_HI is exact in float64 up to 2^24.
+# pi / 2 in two parts; the first has 29 significant bits: k * _PIO2_HI is exact in float64 to 2^24.
 _PIO2_HI, _PIO2_LO = 1.570796325802803, 9.920935796805404e-10
 
 # (e^r - 1 - r) / r^2 on |r| <= ln(2)/2.
@@ -80,9 +80,9 @@ def exp(x: Val) -> Val:
 
 
 def exp_nonpositive(x: Val) -> Val:
-    """e^x for x <= 0 within 3 ulp, in a third fewer instructions than `exp`; below -87.3, and at -inf, 0.
+    """e^x for x <= 0 within 3 ulp, in a third fewer instructions than `exp`.
 
-    NaN gives 0 or NaN.
+    Below -87.3, and at -inf, it is 0; NaN gives 0 or NaN.
     """
     f = x.f
     n, r = _reduce(x)
@@ -92,9 +92,9 @@ def exp_nonpositive(x: Val) -> Val:
 
 
 def exp2_nonpositive(x: Val, coefficients: Sequence[float] = EXP2) -> Val:
-    """2^x for x <= 0 within 3 ulp, with `EXP2_SHORT` to 3e-6; at and below -127, and at -inf, exactly 0.
+    """2^x for x <= 0 within 3 ulp, with `EXP2_SHORT` to 3e-6; NaN stays.
 
-    Between -127 and -126 it is some denormal number; NaN stays.
+    At and below -127, and at -inf, it is exactly 0; just above, some denormal number.
     """
     f = x.f
     x = f.fmax(f.const(x.type, -127.0), x)
@@ -125,8 +125,9 @@ def silu(x: Val) -> Val:
 def gelu_tanh(x: Val) -> Val:
     """x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2.
 
-    Within 4 ulp (or 1e-36) where the target has a fused multiply-add; elsewhere the relative error grows towards
-    |y| ulp in the negative tail and stays below 2 ulp of x. Computed as x / (1 + e^-y), y = x (c1 + c2 x^2).
+    Within 4 ulp (or 1e-36) where the target has a fused multiply-add; elsewhere the relative error
+    grows towards |y| ulp in the negative tail and stays below 2 ulp of x. Computed as x / (1 + e^-y),
+    y = x (c1 + c2 x^2).
     """
     f = x.f
     a = f.fmin(f.const(x.type, 20.0), f.fabs(x))

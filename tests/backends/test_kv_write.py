@@ -1,4 +1,4 @@
-"""Rows of keys and values: where they go in the planned layout, how they are rounded, what stays untouched."""
+"""Rows of keys and values: where they go, how they are rounded, what stays untouched."""
 
 from __future__ import annotations
 

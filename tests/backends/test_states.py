@@ -13,7 +13,7 @@ SEQUENCES, HEADS, CONTEXT = 2, 3, 64
 
 
 def address(layout: CacheLayout, sequence: int, position: int, head: int, d: int) -> int:
-    """The index of an element in `[S][H][C/16][Dp/P][16][P]` or `[S][H][C/32][Dp/16][32/P][16][P]`."""
+    """Index in `[S][H][C/16][Dp/P][16][P]` (keys) or `[S][H][C/32][Dp/16][32/P][16][P]`."""
     pair, padded = layout.pair, layout.padded_dim
     block = 16 if layout.role == "keys" else 32
     outer = ((sequence * HEADS + head) * (CONTEXT // block) + position // block) * block * padded

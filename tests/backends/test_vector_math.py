@@ -1,4 +1,4 @@
-"""Elementary functions against float64 over dense grids, on every instruction set of this machine."""
+"""Elementary functions against float64 over dense grids, on every runnable instruction set."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel import Kernel, kernel
-from ggufc.backends.llvm.kernel_builder import I16, I32, I64, Function, Type, Val, vec
+from ggufc.backends.llvm.kernel_builder import I32, I64, Function, Type, Val, vec
 from ggufc.backends.llvm.kernels.rows import load_row, segments
 from ggufc.backends.llvm.lowering import f32_to_bf16, f32_to_f16
 from ggufc.backends.llvm.states import LANES, VECTOR_BYTES, CacheLayout, cache_layout
@@ -60,7 +60,7 @@ class Caches:
 def store_key(
     f: Function, isa: Isa, layout: CacheLayout, row: Val, base: Val, position: Val
 ) -> None:
-    """Store a float32 row of keys at a position of the head at `base`: P elements to each vector."""
+    """Store a float32 row of keys at a position of the head at `base`: P elements a vector."""
     target = base + layout.element_offset(position, 0)
     pair = layout.pair
     for start, lanes in segments(layout.dim):
@@ -76,7 +76,7 @@ def store_key(
 def store_value(
     f: Function, isa: Isa, layout: CacheLayout, row: Val, base: Val, position: Val
 ) -> None:
-    """Store a float32 row of values at a position of the head at `base`: one element to each lane."""
+    """Store a float32 row of values at a position of the head at `base`: one element a lane."""
     target = base + layout.element_offset(position, 0)
     for start, lanes in segments(layout.dim):
         chunk, lane = divmod(start, LANES)

@@ -9,7 +9,7 @@ LANES = 16
 
 
 def segments(width: int, lanes: int = LANES) -> list[tuple[int, int]]:
-    """(first element, lanes) of vectors that cover `width` elements: whole ones, then 8, 4, 2, 1."""
+    """(first element, lanes) of vectors that cover `width` elements: whole ones, then halves."""
     found, start = [], 0
     while start < width:
         while lanes > width - start:

@@ -1,0 +1,109 @@
+"""Attention over the KV cache: how the work is cut and shared."""
+
+from __future__ import annotations
+
+from ggufc.backends.llvm.kernel import Kernel, kernel
+from ggufc.backends.llvm.kernel_builder import I32, I64, Val
+from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK, Plan, make_plan
+from ggufc.backends.llvm.kernels.attention_tile import Tile
+
+
+@kernel("attention")
+def emit_attention(k: Kernel) -> None:
+    """Prefill: blocks of rows of one sequence. Decode: sequence by sequence."""
+    emit = emit_prefill if k.signature.phase == "prefill" else emit_decode
+    emit(k, Attention(k))
+
+
+def emit_prefill(k: Kernel, attention: Attention) -> None:
+    """Items are (kv head, block of rows), paired so that equal numbers of them are equal work.
+
+    A later block sees more keys: blocks are taken from both ends in turn.
+    """
+    f, plan = k.f, attention.plan
+    total = k.n * plan.group
+    blocks = (total + (attention.block_rows - 1)) // attention.block_rows
+    begin, end = k.share(blocks * plan.keys.n_heads)
+    zero = f.const(I64, 0)
+    with f.loop(end, begin, name="item") as item:
+        head, index = item // blocks, item % blocks
+        half = index // 2
+        block = f.select((index & 1).ne(0), blocks - 1 - half, half)
+        attention.run(zero, head, block * attention.block_rows, total)
+
+
+def emit_decode(k: Kernel, attention: Attention) -> None:
+    """Items are (sequence, kv head, part of its query heads)."""
+    f, plan = k.f, attention.plan
+    parts = -(-plan.group // plan.rows)
+    heads = plan.keys.n_heads
+    begin, end = k.share(k.n * (heads * parts))
+    group = f.const(I64, plan.group)
+    with f.loop(end, begin, name="item") as item:
+        token, rest = item // (heads * parts), item % (heads * parts)
+        attention.run(token, rest // parts, rest % parts * plan.rows, group)
+
+
+class Attention:
+    """Emits the work on one block of rows of one kv head."""
+
+    def __init__(self, k: Kernel) -> None:
+        self.k, self.f = k, k.f
+        self.plan: Plan = make_plan(k.signature, k.isa)
+        self.tile = Tile(k.f, k.isa, self.plan)
+        self.block_rows = self.plan.rows * self.plan.tiles
+
+    def run(self, token: Val, head: Val, first: Val, total: Val) -> None:
+        """Rows first .. first + block_rows of the `total` that begin at `token`."""
+        f, plan = self.f, self.plan
+        sequence = self._index("sequences", token)
+        start = self._index("positions", token)
+        keys = plan.keys.head(self.k.pointer("k_cache"), sequence, head, self.k.context)
+        values = plan.values.head(self.k.pointer("v_cache"), sequence, head, self.k.context)
+        with f.loop(self.block_rows, name="start") as i:
+            row = f.smin(first + i, total - 1)
+            self.tile.start_row(i, self.row(self.k.pointer("q"), plan.keys.dim, token, head, row))
+        last = self._position(start, f.smin(first + self.block_rows, total) - 1)
+        lowest = self._first_key(self._position(start, first))
+        with f.loop(last + 1, lowest, KEY_BLOCK, name="block") as key:
+            with f.loop(plan.tiles, name="tile") as tile:
+                row = first + tile * plan.rows
+                with f.if_(row < total):
+                    self._tile(tile * plan.rows, row, total, start, keys, values, key)
+        with f.loop(f.smin(total - first, self.block_rows), name="finish") as i:
+            out = self.row(self.k.result(), plan.values.dim, token, head, first + i)
+            self.tile.finish_row(i, out)
+
+    def _tile(
+        self, kept: Val, row: Val, total: Val, start: Val, keys: Val, values: Val, key: Val
+    ) -> None:
+        """One tile against the part of the key block that its rows see."""
+        f, plan = self.f, self.plan
+        for r in range(plan.rows):
+            position = self._position(start, f.smin(row + r, total - 1))
+            f.store(position.trunc(I32), self.tile.positions, 4 * r)
+        last = self._position(start, f.smin(row + plan.rows, total) - 1)
+        begin = f.smax(key, self._first_key(self._position(start, row)))
+        end = f.smin(key + KEY_BLOCK, last + 1)
+        with f.if_(begin < end):
+            self.tile.attend(kept, keys, values, begin, end - begin)
+
+    def row(self, base: Val, width: int, token: Val, head: Val, row: Val) -> Val:
+        """Where a row's query or output is in `[T, Hq, width]`."""
+        group = self.plan.group
+        token = token + row // group
+        query_head = head * group + row % group
+        return base + (token * self.plan.n_heads + query_head) * (4 * width)
+
+    def _position(self, start: Val, row: Val) -> Val:
+        return start + row // self.plan.group
+
+    def _first_key(self, position: Val) -> Val:
+        """The first key, rounded down, that a row at this position sees."""
+        f, plan = self.f, self.plan
+        if not plan.window:
+            return f.const(I64, 0)
+        return f.smax(position - (plan.window - 1), 0) & -plan.key_alignment
+
+    def _index(self, name: str, token: Val) -> Val:
+        return self.f.load(self.k.pointer(name) + token * 4, I32).sext(I64)

@@ -1,0 +1,83 @@
+"""The sizes of an attention kernel: what its op asks for, and what is held in registers at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ggufc.backends.llvm.isa import Isa
+from ggufc.backends.llvm.kernel import OpSignature
+from ggufc.backends.llvm.states import LANES, CacheLayout, cache_layout
+
+# Keys whose scores are held at a time: few enough for the first-level cache.
+KEY_BLOCK = 256
+# Positions of a part of a split decode step; part of the results, so the same for every thread count.
+SPLIT = 128
+_PREFILL_TILES = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows are pairs (token, query head of one kv head), numbered token by token.
+
+    A tile is `rows` of them; its sums are `rows` x `key_vectors` vectors of scores or `rows` x
+    `value_vectors` vectors of outputs. `tiles` tiles share a pass over the keys.
+    """
+
+    n_heads: int
+    keys: CacheLayout
+    values: CacheLayout
+    scale: float
+    window: int
+    softcap: float
+    rows: int
+    key_vectors: int
+    value_vectors: int
+    tiles: int
+
+    @property
+    def group(self) -> int:
+        """Query heads of a kv head."""
+        return self.n_heads // self.keys.n_heads
+
+    @property
+    def key_alignment(self) -> int:
+        """Blocks of keys begin at multiples of this."""
+        return max(32, LANES * self.key_vectors)
+
+    @property
+    def chunks(self) -> int:
+        """Vectors of 16 elements of an output row."""
+        return self.values.padded_dim // LANES
+
+
+def make_plan(signature: OpSignature, isa: Isa) -> Plan:
+    """Sizes for a signature of `attention` or `attention_partial`."""
+    (q,), (k,), (v,) = (signature.named(n) for n in ("q", "k_cache", "v_cache"))
+    keys, values = cache_layout("keys", k.type), cache_layout("values", v.type)
+    n_heads = q.type.max_shape[1]
+    budget = isa.registers * 3 // 4 * isa.vector_bits // (32 * LANES)
+    prefill = signature.phase == "prefill"
+    rows = _prefill_rows(budget) if prefill else _decode_rows(n_heads // keys.n_heads, budget)
+    return Plan(
+        n_heads,
+        keys,
+        values,
+        signature.attribute("scale"),
+        signature.attribute("window"),
+        signature.attribute("softcap"),
+        rows,
+        next(n for n in (4, 2, 1) if n * rows <= max(budget, rows)),
+        min(values.padded_dim // LANES, max(1, budget // rows)),
+        _PREFILL_TILES if prefill else 1,
+    )
+
+
+def _prefill_rows(budget: int) -> int:
+    """Two vectors of keys share each factor where registers allow a dozen rows."""
+    return budget // 2 if budget >= 24 else budget
+
+
+def _decode_rows(group: int, budget: int) -> int:
+    """The heads of a group, in as few equal parts as fit."""
+    parts = -(-group // budget)
+    return -(-group // parts)
