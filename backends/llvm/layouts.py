@@ -1,7 +1,7 @@
 """Packed layouts of weights: one per element type, the same for every instruction set.
 
-The unit is 16 rows by `unit_k` columns; units of a row group are contiguous along K, groups along N. Rows are padded to
-16 and columns to `unit_k` with zero scales. docs/architecture.md has the bytes of each.
+The unit is 16 rows by `unit_k` columns; units of a row group are contiguous along K, groups along N.
+Rows are padded to 16 and columns to `unit_k` with zero scales. docs/architecture.md has the bytes.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def packed_bytes(layout: Layout, n: int, k: int) -> int:
 def pack(type_name: str, raw: Bytes, n: int, k: int) -> Bytes:
     """A matrix [n, k] as a GGUF file stores it, repacked; works in slices of bounded size.
 
-    `raw` is the file's bytes, rows contiguous. IRError where the type has no layout or the size is wrong.
+    `raw` is the file's bytes, rows contiguous. IRError where the type has no layout or the size is
+    wrong.
     """
     layout = layout_for(type_name)
     blocks = _blocks(type_name, raw, n, k)

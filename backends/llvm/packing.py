@@ -1,6 +1,7 @@
 """From blocks as GGUF stores them to packed units, in NumPy: one function for each element type.
 
-Every packer takes blocks [groups, 16, units, blocks of a unit] and fills units [groups, units, unit_bytes].
+Every packer takes blocks [groups, 16, units, blocks of a unit] and fills units [groups, units,
+unit_bytes].
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Packer = Callable[[npt.NDArray[np.void], Bytes], None]
 
 
 def _put(units: Bytes, offset: int, values: Array) -> None:
-    """Store values [groups, 16, units, ...], row index last: the 16 rows of an item lie side by side."""
+    """Store values [groups, 16, units, ...] with the row index last: 16 rows side by side."""
     by_row = np.moveaxis(values, 1, -1)
     size = by_row[0, 0].size * values.itemsize
     field = units[..., offset : offset + size].view(values.dtype)
@@ -138,7 +139,7 @@ def pack_q5_k(blocks: npt.NDArray[np.void], units: Bytes) -> None:
 
 
 def pack_q6_k(blocks: npt.NDArray[np.void], units: Bytes) -> None:
-    """A file's 128 elements hold four runs of 32 (see `unpacking`); here 64 elements are four runs of 16."""
+    """A file's 128 elements are four runs of 32; here 64 elements are four runs of 16."""
     ql = np.ascontiguousarray(blocks["ql"]).reshape(*blocks.shape, 2, 64)
     qh = np.ascontiguousarray(blocks["qh"]).reshape(*blocks.shape, 2, 1, 32)
     low = np.concatenate([ql & 15, ql >> 4], axis=-1).reshape(*blocks.shape, 4, 2, 32)

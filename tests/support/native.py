@@ -3,8 +3,8 @@
     run = build_kernel(signature, isa_named("x86-64-v3"))
     run(x, weights, out, n=4, threads=2)      # operands in declared order, then results
 
-Threads are called one after another: a kernel without barriers does not notice. Kernels that use the
-pool's barrier need `concurrent=True`, which calls each thread id on a thread of its own.
+Threads are called one after another: a kernel without barriers does not notice. Kernels that use
+the pool's barrier need `concurrent=True`, which calls each thread id on a thread of its own.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def assembly(module: Module, isa: Isa) -> str:
 
 
 def load(module: Module, isa: Isa) -> tuple[Any, int]:
-    """Link a module into this process: what keeps it alive, and the address of its exported function."""
+    """Link a module into this process: what keeps it alive, and the address of its function."""
     global _jit
     if _jit is None:
         llvm.initialize_native_target()
@@ -119,7 +119,7 @@ class NativeKernel:
         pool: int | None = None,
         concurrent: bool = False,
     ) -> None:
-        """Arrays are operands in declared order (those present), then results; all are C-contiguous."""
+        """Arrays are operands in declared order (those present), then results; C-contiguous."""
         if len(arrays) != self._arrays:
             raise TypeError(f"expected {self._arrays} arrays, found {len(arrays)}")
         if not all(a.flags.c_contiguous for a in arrays):

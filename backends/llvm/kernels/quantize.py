@@ -1,0 +1,194 @@
+"""Norms over rows and activations for quantised linears: `quantize`, `rms_norm`, `rms_norm_quantize`.
+
+Rows are shared out over threads; a single row is one thread's work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ggufc.backends.llvm.kernel import Kernel, kernel
+from ggufc.backends.llvm.kernel_builder import F32, I1, I8, I32, Function, Operand, Val, vec
+from ggufc.backends.llvm.kernels.activations import Q8aRow
+from ggufc.backends.llvm.lowering.halves import f32_to_bf16
+from ggufc.backends.llvm.vector_math import muladd
+from ggufc.ir.types import TensorType, max_dim
+
+_LANES = 16
+_VECTOR = vec(F32, _LANES)
+_BLOCK = 32
+_SUMS = 4
+_SMALLEST_NORMAL = 2.0**-126
+# Adding this to a number below 2^22 rounds it to an integer (ties to even) in the low bits of the sum.
+_ROUND, _ROUND_BITS = 12582912.0, 0x4B400000
+
+# The vector of normalised values at an element offset of the row.
+Values = Callable[[Operand], Val]
+
+
+@contextmanager
+def rows_of(k: Kernel, type_: TensorType) -> Iterator[Val]:
+    """For each row (last axis) of an operand that is this thread's: its number."""
+    first, *inner = type_.shape[:-1]
+    count = k.n if not isinstance(first, int) else k.f.coerce(first, k.n.type)
+    begin, end = k.share(count * math.prod(max_dim(d) for d in inner))
+    with k.f.loop(end, begin, name="row") as row:
+        yield row
+
+
+def tail_mask(f: Function, width: int) -> Val | None:
+    """Which lanes of the last vector of a row of `width` elements exist; None where all do."""
+    rest = width % _LANES
+    return f.const_lanes(I1, [i < rest for i in range(_LANES)]) if rest else None
+
+
+def inverse_rms(f: Function, x: Val, width: int, eps: float) -> Val:
+    """1 / sqrt(mean(x^2) + eps) of `width` float32 at x, summed in a fixed order."""
+    sums = [f.var(_VECTOR, 0.0) for _ in range(_SUMS)]
+    step = _SUMS * _LANES
+    whole = width // step * step
+    with f.loop(whole, step=step, name="square") as i:
+        for part, total in enumerate(sums):
+            value = f.load(x + i * 4, _VECTOR, 4 * _LANES * part)
+            total.set(muladd(value, value, total.get()))
+    for at in range(whole, width, _LANES):
+        mask = tail_mask(f, width) if at + _LANES > width else None
+        value = (
+            f.load(x, _VECTOR, 4 * at) if mask is None else f.masked_load(x, _VECTOR, mask, 4 * at)
+        )
+        sums[0].set(muladd(value, value, sums[0].get()))
+    total = (sums[0].get() + sums[1].get()) + (sums[2].get() + sums[3].get())
+    mean = f.reduce_add(total) / float(width)
+    return 1.0 / f.sqrt(mean + eps)
+
+
+def write_q8a(f: Function, values: Values, out: Val, width: int) -> None:
+    """Quantise a row of `width` values, a multiple of 32, to the q8a row at `out`, padding included."""
+    row = Q8aRow(width)
+    with f.loop(width // _BLOCK, name="block") as block:
+        _write_block(f, row, [values(block * _BLOCK), values(block * _BLOCK + _LANES)], out, block)
+    for block in range(width // _BLOCK, row.padded // _BLOCK):
+        _write_zeros(f, row, out, block)
+
+
+def _write_zeros(f: Function, row: Q8aRow, out: Val, block: int) -> None:
+    f.store(f.const(vec(I8, _BLOCK), 0), out, _BLOCK * block)
+    for field in (row.scales, row.scaled_sums, row.negative_sums):
+        f.store(f.const(I32, 0), out, field + 4 * block)
+    f.store(f.const(vec(I32, 2), 0), out, row.negative_half_sums + 8 * block)
+
+
+def _write_block(f: Function, row: Q8aRow, halves: list[Val], out: Val, block: Val) -> None:
+    d = _largest_magnitude(f, halves) / 127.0
+    # Written so that a NaN is kept as the scale and not used.
+    usable = (d >= _SMALLEST_NORMAL) & (d < math.inf)
+    d = f.select(d < _SMALLEST_NORMAL, f.const(F32, 0), d)
+    inverse = 1.0 / f.select(usable, d, f.const(F32, 1))
+    mask = usable.splat(_LANES)
+    sums = []
+    for i, half in enumerate(halves):
+        scaled = f.select(mask, half, f.const(_VECTOR, 0)) * inverse
+        q = (scaled + _ROUND).bitcast(vec(I32, _LANES)) - _ROUND_BITS
+        f.store(q.trunc(I8), out + block * _BLOCK, _LANES * i)
+        sums.append(f.reduce_add(q))
+        f.store(-sums[i], out + block * 8, row.negative_half_sums + 4 * i)
+    total, fields = sums[0] + sums[1], out + block * 4
+    f.store(d, fields, row.scales)
+    f.store(d * total.sitofp(), fields, row.scaled_sums)
+    f.store(-total, fields, row.negative_sums)
+
+
+def _largest_magnitude(f: Function, halves: list[Val]) -> Val:
+    """max|x|; infinity or NaN where there is one, since their bits are the largest."""
+    bits = [half.bitcast(vec(I32, _LANES)) & 0x7FFFFFFF for half in halves]
+    largest = f.smax(*bits)
+    while largest.type.lanes > 1:
+        half = largest.type.lanes // 2
+        low = f.shuffle(largest, None, range(half))
+        largest = f.smax(low, f.shuffle(largest, None, range(half, 2 * half)))
+    return largest.lane(0).bitcast(F32)
+
+
+def write_vectors(
+    f: Function, values: Values, width: int, store: Callable[[Val, Operand, Val | None], None]
+) -> None:
+    """Pass each vector of a row to `store(value, element offset, mask)`."""
+    whole = width // _LANES * _LANES
+    with f.loop(whole, step=_LANES, name="column") as i:
+        store(values(i), i, None)
+    if whole < width:
+        store(values(whole), whole, tail_mask(f, width))
+
+
+def _write_activation(k: Kernel, values: Values, row: Val, width: int) -> None:
+    """Store a row of the result in the activation type that the op asks for."""
+    f = k.f
+    if k.signature.attribute("to") == "q8a":
+        write_q8a(f, values, k.result() + row * Q8aRow(width).stride, width)
+        return
+    out = k.result() + row * (2 * width)
+
+    def store(value: Val, at: Operand, mask: Val | None) -> None:
+        bits, to = f32_to_bf16(value), out + at * 2
+        f.store(bits, to) if mask is None else f.masked_store(bits, to, mask)
+
+    write_vectors(f, values, width, store)
+
+
+def _plain(f: Function, x: Val, width: int) -> Values:
+    """The values at x as they are."""
+    mask = tail_mask(f, width)
+
+    def values(at: Operand) -> Val:
+        if mask is not None and isinstance(
+            at, int
+        ):  # only a row's last vector has a constant place
+            return f.masked_load(x, _VECTOR, mask, 4 * at)
+        return f.load(x + at * 4, _VECTOR)
+
+    return values
+
+
+def _normalized(k: Kernel, x: Val, width: int) -> Values:
+    """The values at x times weight over their root mean square."""
+    scale = inverse_rms(k.f, x, width, k.signature.attribute("eps"))
+    plain, weight = _plain(k.f, x, width), _plain(k.f, k.pointer("weight"), width)
+    return lambda at: plain(at) * scale * weight(at)
+
+
+@kernel("quantize")
+def emit_quantize(k: Kernel) -> None:
+    """Activations of the rows of x."""
+    type_ = k.signature.named("x")[0].type
+    width = max_dim(type_.shape[-1])
+    with rows_of(k, type_) as row:
+        x = k.pointer("x") + row * (4 * width)
+        _write_activation(k, _plain(k.f, x, width), row, width)
+
+
+@kernel("rms_norm_quantize")
+def emit_rms_norm_quantize(k: Kernel) -> None:
+    """Activations of the normalised rows of x."""
+    type_ = k.signature.named("x")[0].type
+    width = max_dim(type_.shape[-1])
+    with rows_of(k, type_) as row:
+        x = k.pointer("x") + row * (4 * width)
+        _write_activation(k, _normalized(k, x, width), row, width)
+
+
+@kernel("rms_norm")
+def emit_rms_norm(k: Kernel) -> None:
+    """x / sqrt(mean(x^2) + eps) * weight, row by row."""
+    f = k.f
+    type_ = k.signature.named("x")[0].type
+    width = max_dim(type_.shape[-1])
+    with rows_of(k, type_) as row:
+        x, out = (p + row * (4 * width) for p in (k.pointer("x"), k.result()))
+
+        def store(value: Val, at: Operand, mask: Val | None, out: Val = out) -> None:
+            to = out + at * 4
+            f.store(value, to) if mask is None else f.masked_store(value, to, mask)
+
+        write_vectors(f, _normalized(k, x, width), width, store)

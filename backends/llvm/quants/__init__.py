@@ -1,0 +1,18 @@
+"""How kernels read the units of each packed quantised layout."""
+
+from ggufc.backends.llvm.quants import blocks_of_32, k_quants
+from ggufc.backends.llvm.quants.format import FORMATS, Block, Format, Part, format_for
+from ggufc.backends.llvm.quants.views import OneRow, Rows, View
+
+__all__ = [
+    "FORMATS",
+    "Block",
+    "Format",
+    "OneRow",
+    "Part",
+    "Rows",
+    "View",
+    "blocks_of_32",
+    "format_for",
+    "k_quants",
+]

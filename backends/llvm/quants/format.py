@@ -1,0 +1,84 @@
+"""The description of a quantised layout that every kernel is generated from.
+
+A value is scale * (code - zero) + minimum. A *block* is 32 consecutive k, the run that shares an activation scale; its
+*parts* (one of 32 k, or two of 16) have a scale each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ggufc.backends.llvm.kernel_builder import Val
+from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout, layout_for
+from ggufc.backends.llvm.quants.views import View
+from ggufc.ir import IRError
+
+BLOCK_K = 32
+
+
+@dataclass(frozen=True)
+class Part:
+    """Codes of consecutive k in order, unsigned bytes as the view gives them, and their f32 scale."""
+
+    codes: Sequence[Val]
+    scale: Val
+
+
+@dataclass(frozen=True)
+class Block:
+    """32 consecutive k; `minimum` (f32) is added to every value where it is given."""
+
+    parts: Sequence[Part]
+    minimum: Val | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """How to read a layout: `header` what a unit has once, `blocks` those of one step of `step_k`.
+
+    Both take a view at the unit; `blocks` also takes the header and the step's number, 0 .. unit_k / step_k - 1.
+    Codes have `bits` bits and the value `zero` stands for 0.
+    """
+
+    layout: Layout
+    bits: int
+    zero: int
+    step_k: int
+    header: Callable[[View], Any]
+    blocks: Callable[[View, Any, Val], Sequence[Block]]
+
+    @property
+    def steps(self) -> int:
+        """Steps of a unit."""
+        return self.layout.unit_k // self.step_k
+
+
+FORMATS: dict[str, Format] = {}
+
+
+def register(
+    type_name: str,
+    *,
+    bits: int,
+    zero: int,
+    step_k: int,
+    blocks: Callable[[View, Any, Val], Sequence[Block]],
+    header: Callable[[View], Any] = lambda view: None,
+) -> None:
+    """Add the format of an element type's layout."""
+    layout = layout_for(type_name)
+    FORMATS[layout.name] = Format(layout, bits, zero, step_k, header, blocks)
+
+
+def format_for(layout_name: str) -> Format:
+    """The format of a quantised layout; IRError lists the known ones."""
+    if layout_name not in FORMATS:
+        raise IRError(
+            f"layout {layout_name!r} has no quantised format; known: {', '.join(FORMATS)}"
+        )
+    return FORMATS[layout_name]
+
+
+__all__ = ["BLOCK_K", "FORMATS", "GROUP_ROWS", "Block", "Format", "Part", "format_for", "register"]
