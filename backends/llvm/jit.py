@@ -22,11 +22,12 @@ from ggufc.backends.llvm.abi import ABI_VERSION, CALL_FIELDS, EXPORTS, ReturnCod
 from ggufc.backends.llvm.detect import host_isas
 from ggufc.backends.llvm.isa import Isa, isa_named
 from ggufc.backends.llvm.optimize import CodegenError
-from ggufc.ir import Function, Module, State, Symbol
+from ggufc.backends.llvm.states import CONTEXT_MULTIPLE, state_layouts, unpack_cache
+from ggufc.ir import Function, Module, round_up
+from ggufc.ir.numerics import array_type
 
 Bytes = npt.NDArray[np.uint8]
 
-_CONTEXT_UNIT = 64
 _names = itertools.count()
 _I64, _PTR = ctypes.c_int64, ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -128,12 +129,24 @@ class NativeBackend:
         self._weights[:] = weights
         self._arena = aligned_bytes(max(compiled.arena_bytes, 1))
         limits = state_limits(module)
-        self._context = -(-(context or limits[1]) // _CONTEXT_UNIT) * _CONTEXT_UNIT
+        self._context = round_up(context or limits[1], CONTEXT_MULTIPLE)
         self._sequences = sequences or limits[0]
-        sizes = [state_bytes(s, self._sequences, self._context) for s in module.states.values()]
-        self._states = [aligned_bytes(size) for size in sizes]
-        self._table = np.array([s.ctypes.data for s in self._states] or [0], np.uint64)
+        self._layouts = state_layouts(module)
+        self._states = {name: self._new_state(name) for name in module.states}
+        self._table = np.array([s.ctypes.data for s in self._states.values()] or [0], np.uint64)
         self._pool = library.pool(threads)
+
+    def _new_state(self, name: str) -> Bytes:
+        if name not in self._layouts:
+            return aligned_bytes(0)  # no op uses it
+        positions = self._sequences * self._context
+        return aligned_bytes(positions * self._layouts[name].position_bytes)
+
+    def state(self, name: str) -> npt.NDArray[Any]:
+        """A copy of a cache as the IR has it: [sequences, context, heads, width]."""
+        layout = self._layouts[name]
+        memory = self._states[name].view(array_type(layout.element))
+        return unpack_cache(layout, memory, self._sequences, self._context)
 
     def prefill(
         self, tokens: Integers, positions: Integers, sequences: Integers, rows: Integers
@@ -205,17 +218,4 @@ def state_limits(module: Module) -> tuple[int, int]:
     for state in module.states.values():
         sequences, context = state.type.max_shape[:2]
         return sequences, context
-    return 1, _CONTEXT_UNIT
-
-
-def state_bytes(state: State, sequences: int, context: int) -> int:
-    """Bytes of a state for this many sequences and positions, the row padded to 32 elements."""
-    *heads, width = state.type.max_shape[2:]
-    row = -(-width // 32) * 32
-    return sequences * context * int(np.prod(heads)) * state.type.dtype.nbytes(row)
-
-
-def symbol_of(value_type: Any) -> Symbol | None:
-    """The leading symbolic dimension of a type, if it has one."""
-    first = value_type.shape[0] if value_type.shape else None
-    return first if isinstance(first, Symbol) else None
+    return 1, CONTEXT_MULTIPLE
