@@ -15,12 +15,11 @@ def write_rows(rows: F32Array, positions: Array, sequences: Array, cache: Array)
     cache[sequences, positions] = from_f32(rows, cache.dtype)
 
 
-def check_heads(n_heads: int, n_kv_heads: int) -> None:
+def check_heads(part: str, n_heads: int, n_kv_heads: int) -> None:
     """Query heads share key/value heads in equal groups."""
     if n_kv_heads < 1 or n_heads < 1 or n_heads % n_kv_heads:
         raise OperandError(
-            "operand 'q'",
-            f"expected heads in a multiple of the {n_kv_heads} kv heads, found {n_heads}",
+            part, f"expected a multiple of the {n_kv_heads} kv heads, found {n_heads} heads"
         )
 
 
@@ -90,7 +89,7 @@ class Attention:
         window: int,
         softcap: float,
     ) -> TensorType:
-        check_heads(max_dim(q.shape[1]), max_dim(k_cache.shape[2]))
+        check_heads("operand 'q'", max_dim(q.shape[1]), max_dim(k_cache.shape[2]))
         if window < 0:
             raise OperandError("attribute 'window'", f"expected 0 (none) or more, found {window}")
         return q.with_shape((q.shape[0], q.shape[1], v_cache.shape[3]))

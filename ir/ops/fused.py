@@ -140,7 +140,7 @@ class RopeKvWrite:
         pairing: str,
         eps: float,
     ) -> TensorType:
-        check_heads(n_heads, n_kv_heads)
+        check_heads("attribute 'n_heads'", n_heads, n_kv_heads)
         check_rotated(table, head_dim)
         wanted = (n_heads + 2 * n_kv_heads) * head_dim
         if qkv.shape[1] != wanted:
