@@ -140,11 +140,26 @@ class Keys:
     def real(self, name: str, low: float, high: float, default: float | None = None) -> float:
         """A finite number above `low` (or equal to it if it is the default) and at most `high`."""
         value: float = self.metadata.get_float(self.full(name), *self.default(name, default))
-        if self.metadata.kinds.get(self.full(name)) == "f32":
-            value = float(str(np.float32(value)))  # the shortest number: what its author wrote
+        value = self.shortest(name, value)
         if value != default and not low < value <= high:
             raise self.fail(name, value, f"are numbers above {low:g} up to {high:g}")
         return value
+
+    def shortest(self, name: str, value: Any) -> Any:
+        """A value of the file; a float32 as the shortest number that rounds to it: what its
+        author wrote."""
+        is_f32 = self.metadata.kinds.get(self.full(name)) == "f32"
+        return float(str(np.float32(value))) if is_f32 else value
+
+    def array(self, name: str, kinds: frozenset[str], length: int) -> GGUFArray:
+        """An array of `length` values."""
+        values = self.metadata.get_array(self.full(name), kinds)
+        if len(values) != length:
+            raise ModelError(
+                f"{self.metadata.label}: key {quoted(self.full(name))} has {len(values)} values,"
+                f" wanted {length}, one for each layer"
+            )
+        return values
 
     def per_layer(
         self, name: str, n_layers: int, high: int, default: tuple[int, ...] = ()
@@ -156,9 +171,7 @@ class Keys:
             return default
         if not isinstance(value, GGUFArray):
             return (self.integer(name, 1, high),) * n_layers
-        numbers = self.metadata.get_array(self.full(name), INTEGER_KINDS)
-        if len(numbers) != n_layers:
-            raise self.fail(name, f"{len(numbers)} numbers", f"is one, or {n_layers}, one a layer")
+        numbers = self.array(name, INTEGER_KINDS, n_layers)
         for number in numbers:
             if not 1 <= number <= high:
                 raise self.fail(name, number, f"are 1 to {high}")
@@ -170,7 +183,7 @@ def read_hparams(metadata: Metadata) -> HParams:
     what is allowed."""
     keys = Keys(metadata)
     for name, allowed in NEUTRAL.items():
-        value = metadata.get(keys.full(name), allowed[0])
+        value = keys.shortest(name, metadata.get(keys.full(name), allowed[0]))
         if value not in allowed:
             raise keys.fail(name, value, f"is only {allowed[-1]}: nothing else is supported")
     n_layers = keys.integer("block_count", 1, MAX_LAYERS)
@@ -237,10 +250,7 @@ def read_window_pattern(keys: Keys, n_layers: int) -> list[bool]:
     every n-th layer (the last of each n) the whole context; 0 leaves it to none."""
     name = "attention.sliding_window_pattern"
     if isinstance(keys.metadata.get(keys.full(name)), GGUFArray):
-        flags = keys.metadata.get_array(keys.full(name), INTEGER_KINDS | {"bool"})
-        if len(flags) != n_layers:
-            raise keys.fail(name, f"{len(flags)} values", f"are {n_layers}, one a layer")
-        return [bool(flag) for flag in flags]
+        return [bool(flag) for flag in keys.array(name, INTEGER_KINDS | {"bool"}, n_layers)]
     period = keys.integer(name, 0, MAX_LAYERS, 0)
     return [period == 0 or i % period < period - 1 for i in range(n_layers)]
 

@@ -1,0 +1,28 @@
+"""Frequencies of rotary embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ggufc.compiler.hparams import Rope
+from ggufc.compiler.models.rope import frequencies
+
+
+def test_the_first_and_last_frequency() -> None:
+    freqs = frequencies(Rope(10000.0, 4))
+    assert freqs.tolist() == [1.0, np.float32(0.01)]
+    assert freqs.dtype == np.float32
+
+
+def test_against_float64() -> None:
+    for theta, n in ((10000.0, 64), (1e6, 256), (500000.0, 128), (100000.0, 80)):
+        exact = theta ** (-np.arange(0, n, 2) / n)
+        # Exponent, power and reciprocal are rounded to float32, by half a last place each.
+        assert np.abs(frequencies(Rope(theta, n)) / exact - 1).max() < 2e-6
+
+
+def test_divisors_and_factor() -> None:
+    plain = frequencies(Rope(10000.0, 8))
+    divisors = np.array([1, 2, 4, 8], np.float32)
+    assert (frequencies(Rope(10000.0, 8), divisors) == plain / divisors).all()
+    assert (frequencies(Rope(10000.0, 8, factor=8.0)) == plain / np.float32(8)).all()
