@@ -1,11 +1,13 @@
 """Checks a bundle: the hash of every file, and its code against the reference interpreter.
 
-The interpreter runs the bundle's own graph, brought to the stage that the code computes
-(activations quantised alike), on the values that the packed weights stand for. What is left
-between the two is the order of summation, and now and then an activation that rounds the other
-way.
+Code that quantises activations cannot be compared with the interpreter number by number: a sum in
+another order lets an activation round the other way, and layer by layer that grows to the size of
+the quantisation's own error. So the error of the code is held against the error that its program
+has when the interpreter runs it; both are measured from the bundle's graph, which computes in
+float32.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,32 +19,31 @@ from ggufc.backends.llvm.layouts import layout_named, unpack
 from ggufc.backends.reference.backend import ReferenceBackend
 from ggufc.compiler.passes.quantize_activations import Compute
 from ggufc.compiler.pipelines import to_fused
-from ggufc.ir import IRError, Weight, parse_module
+from ggufc.ir import IRError, Module, Weight, parse_module
 from ggufc.runtime.bundle import GRAPH_IR, Bundle
-from ggufc.runtime.engine import Floats
+from ggufc.runtime.engine import Floats, Ints
 from ggufc.runtime.errors import BundleError
 from ggufc.runtime.memory import Bytes, load_weights
 from ggufc.runtime.model import Model
 
-PREFILL_TOKENS = 6
-DECODE_TOKENS = 2
-MAX_DIVERGENCE = 1e-3
+SAMPLE = "The quick brown fox jumps over the lazy dog, and the dog sleeps on."
+PREFILL_TOKENS = 7
+DECODE_TOKENS = 1
+# Two runs of one quantised program differ from the exact one by independent errors of like size.
+ALLOWED_RATIO = 4.0
+ALLOWED_DIVERGENCE = 1e-3
+KEPT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One row of logits: KL divergence (nats) of the code's distribution from the interpreter's,
-    and the largest difference of two logits."""
+    """The logits after one token: KL divergence, in nats, of two distributions from the exact
+    one: the code's, and the one that the interpreter gives for the code's program."""
 
     graph: str
     position: int
-    divergence: float
-    max_difference: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the code computes what the program means; NaN does not."""
-        return self.divergence <= MAX_DIVERGENCE
+    code: float
+    interpreter: float
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,23 @@ class Report:
     files: int
     bytes: int
     isa: str
-    comparisons: list[Comparison]
+    tokens: list[Comparison]
+
+    @property
+    def code(self) -> float:
+        """Mean divergence of the code."""
+        return float(np.mean([row.code for row in self.tokens]))
+
+    @property
+    def allowed(self) -> float:
+        """The largest mean divergence at which the code counts as right."""
+        program = float(np.mean([row.interpreter for row in self.tokens]))
+        return ALLOWED_RATIO * program + ALLOWED_DIVERGENCE
 
     @property
     def passed(self) -> bool:
-        """Whether all rows agree; damaged files raise instead."""
-        return all(row.agrees for row in self.comparisons)
+        """Whether the code computes what its program says; damaged files raise instead."""
+        return self.code <= self.allowed
 
 
 def verify_bundle(path: Path, *, threads: int | None = None, isa: str | None = None) -> Report:
@@ -65,36 +77,46 @@ def verify_bundle(path: Path, *, threads: int | None = None, isa: str | None = N
     bundle = Bundle.open(path)
     bundle.verify()
     with Model.load(path, threads=threads, sequences=1, isa=isa) as model:
-        ids = sample_ids(model.manifest.model.vocab_size)
-        found = compiled_rows(model, ids)
-        expected = reference_rows(bundle, model.engine.isa, ids)
-    rows = [compare(i, a, b) for i, (a, b) in enumerate(zip(expected, found, strict=True))]
-    files = bundle.manifest.files
-    return Report(len(files), sum(f.bytes for f in files), model.engine.isa, rows)
-
-
-def sample_ids(vocab_size: int) -> npt.NDArray[np.int32]:
-    """Tokens to try, the same every time."""
-    count = PREFILL_TOKENS + DECODE_TOKENS
-    return np.random.default_rng(0).integers(0, vocab_size, count, dtype=np.int32)
-
-
-def compiled_rows(model: Model, ids: npt.NDArray[np.int32]) -> list[Floats]:
-    """Logits after each token: some by prefill, the rest by decode."""
-    with model.session() as session:
-        rows = list(session.prefill_all(ids[:PREFILL_TOKENS]))
-        return rows + [session.decode(int(token)).copy() for token in ids[PREFILL_TOKENS:]]
-
-
-def reference_rows(bundle: Bundle, isa: str, ids: npt.NDArray[np.int32]) -> list[Floats]:
-    """The same by the interpreter."""
-    graph = parse_module(bundle.read(GRAPH_IR).decode())
-    fused = to_fused(graph, Compute(prefill=isa_named(isa).prefill_compute))
+        ids = sample_ids(model)
+        code = compiled_rows(model, ids)
+        isa = model.engine.isa
     weights = PackedWeights(bundle)
+    graph = parse_module(bundle.read(GRAPH_IR).decode())
+    program = to_fused(graph, Compute(prefill=isa_named(isa).prefill_compute))
+    exact = interpreted_rows(graph, weights, ids)
+    interpreted = interpreted_rows(program, weights, ids)
+    rows = [
+        Comparison(graph_of(i, ids), i, divergence(exact[i], code[i]), divergence(exact[i], other))
+        for i, other in enumerate(interpreted)
+    ]
+    files = bundle.manifest.files
+    return Report(len(files), sum(f.bytes for f in files), isa, rows)
+
+
+def sample_ids(model: Model) -> Ints:
+    """The tokens to try: the beginning of a sentence."""
+    ids = model.tokenizer.encode(SAMPLE)[: PREFILL_TOKENS + DECODE_TOKENS]
+    return np.array(ids, np.int32)
+
+
+def graph_of(index: int, ids: Sequence[int] | Ints) -> str:
+    """Which graph runs a token: all but the last by prefill."""
+    return "prefill" if index < len(ids) - DECODE_TOKENS else "decode"
+
+
+def compiled_rows(model: Model, ids: Ints) -> list[Floats]:
+    """Logits after each token, by the compiled code."""
+    with model.session() as session:
+        rows = list(session.prefill_all(ids[:-DECODE_TOKENS]))
+        return rows + [session.decode(int(token)).copy() for token in ids[-DECODE_TOKENS:]]
+
+
+def interpreted_rows(program: Module, weights: "PackedWeights", ids: Ints) -> list[Floats]:
+    """Logits after each token, by the interpreter."""
+    n = len(ids) - DECODE_TOKENS
     positions = np.arange(len(ids), dtype=np.int32)
     zeros = np.zeros_like(ids)
-    n = PREFILL_TOKENS
-    with ReferenceBackend(fused, weights.values, context=64, sequences=1) as reference:
+    with ReferenceBackend(program, weights.values, context=64, sequences=1) as reference:
         rows = list(reference.prefill(ids[:n], positions[:n], zeros[:n], positions[:n]))
         for i in range(n, len(ids)):
             one = slice(i, i + 1)
@@ -103,43 +125,44 @@ def reference_rows(bundle: Bundle, isa: str, ids: npt.NDArray[np.int32]) -> list
 
 
 class PackedWeights:
-    """The values of a bundle's weights, unpacked when they are asked for and not kept."""
+    """The values of a bundle's weights, unpacked when they are asked for; some are kept."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._path = bundle.path
         self._data: Bytes = load_weights(bundle, threads=1, mapped=True)
         self._entries = {entry.name: entry for entry in bundle.manifest.weights}
+        self._kept: dict[str, Floats] = {}
+        self._room = KEPT_BYTES
 
     def values(self, weight: Weight) -> Floats:
         """float32 values of a weight of the program. Raises BundleError if the bundle lacks it."""
-        entry = self._entries.get(weight.name)
+        values = self._kept.get(weight.name)
+        if values is None:
+            values = self._unpack(weight.name)
+            if values.nbytes <= self._room:
+                self._kept[weight.name] = values
+                self._room -= values.nbytes
+        return values
+
+    def _unpack(self, name: str) -> Floats:
+        entry = self._entries.get(name)
         if entry is None:
-            raise BundleError(f"{self._path}: the program needs weight {weight.name}, not packed")
+            raise BundleError(f"{self._path}: the program needs weight {name}, not packed")
         data = self._data[entry.offset : entry.offset + entry.bytes]
         rows, columns = entry.shape if len(entry.shape) == 2 else (1, entry.shape[0])
         try:
             return unpack(layout_named(entry.layout), data, rows, columns).reshape(entry.shape)
         except IRError as error:
-            raise BundleError(f"{self._path}: weight {entry.name}: {error}") from None
+            raise BundleError(f"{self._path}: weight {name}: {error}") from None
 
 
-def compare(index: int, expected: Floats, found: Floats) -> Comparison:
-    """Two rows of logits."""
-    return Comparison(
-        graph="prefill" if index < PREFILL_TOKENS else "decode",
-        position=index,
-        divergence=divergence(expected.astype(np.float64), found.astype(np.float64)),
-        max_difference=float(np.abs(expected - found).max()),
-    )
-
-
-def divergence(expected: npt.NDArray[np.float64], found: npt.NDArray[np.float64]) -> float:
-    """KL(expected || found) of the distributions that logits stand for, in nats."""
+def divergence(expected: Floats, found: Floats) -> float:
+    """KL(expected || found), in nats, of the distributions that two rows of logits stand for."""
     p, q = log_softmax(expected), log_softmax(found)
     return float((np.exp(p) * (p - q)).sum())
 
 
-def log_softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def log_softmax(logits: Floats) -> npt.NDArray[np.float64]:
     """Logarithms of probabilities."""
-    shifted = logits - logits.max()
+    shifted = logits.astype(np.float64) - float(logits.max())
     return np.asarray(shifted - np.log(np.exp(shifted).sum()))

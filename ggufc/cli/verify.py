@@ -32,17 +32,18 @@ def main(arguments: argparse.Namespace) -> int:
 
 def as_json(report: "Report") -> dict[str, object]:
     """The report as a JSON object."""
-    return {**dataclasses.asdict(report), "passed": report.passed}
+    summary = {"code": report.code, "allowed": report.allowed, "passed": report.passed}
+    return {**dataclasses.asdict(report), **summary}
 
 
 def as_text(report: "Report") -> str:
     """The report for people."""
     lines = [f"files    {report.files} files of {report.bytes} bytes have their hashes"]
-    for row in report.comparisons:
-        verdict = "agrees" if row.agrees else "DIFFERS"
+    for row in report.tokens:
         lines.append(
-            f"{row.graph:<8} token {row.position}: {verdict} with the interpreter, "
-            f"divergence {row.divergence:.2e}, largest difference {row.max_difference:.2e}"
+            f"{row.graph:<8} token {row.position}: divergence from the exact program: "
+            f"code {row.code:.2e}, interpreter {row.interpreter:.2e}"
         )
+    lines.append(f"mean     code {report.code:.2e}, allowed {report.allowed:.2e}")
     lines.append(f"{report.isa}: {'passed' if report.passed else 'FAILED'}")
     return "\n".join(lines)
