@@ -246,10 +246,6 @@ class Function:
         self.ops.remove(op)
         op.drop_uses()
 
-    def symbols(self) -> dict[str, Any]:
-        """The symbols of the inputs' types, by name."""
-        return {s.name: s for value in self.inputs for s in value.type.symbols()}
-
 
 @dataclass(eq=False)
 class Module:
@@ -288,14 +284,6 @@ class Module:
     def function(self, name: str) -> Function:
         """The function of this name, made empty if it is new."""
         return self.functions.setdefault(name, Function(name))
-
-    def unique_weight_name(self, base: str) -> str:
-        """`base`, or `base.1`, `base.2` ...: the first name no weight of the module has."""
-        name, number = base, 0
-        while name in self.weights:
-            number += 1
-            name = f"{base}.{number}"
-        return name
 
     def clone(self) -> Module:
         """A deep copy: new values, ops, weights and states; the weights' bytes are shared."""

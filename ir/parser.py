@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ggufc.ir.core import Buffer, Function, Leaf, Module, Op, Operand, State, Value, Weight
 from ggufc.ir.errors import IRError, OperandError
-from ggufc.ir.lexer import Token, tokenize
+from ggufc.ir.lexer import Token
 from ggufc.ir.opdef import OPS, OpDef, OperandSpec
+from ggufc.ir.token_stream import TokenStream, number
 from ggufc.ir.types import Dim, Symbol, TensorType, dtype
 
 _T = TypeVar("_T")
@@ -24,66 +25,13 @@ def parse_module(text: str) -> Module:
     return _Parser(text).module()
 
 
-class _Parser:
+class _Parser(TokenStream):
     """Recursive descent over the token list."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = tokenize(text)
-        self._index = 0
+        super().__init__(text)
         self._symbols: dict[str, Symbol] = {}
         self._module = Module("")
-
-    # -- tokens
-
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._index]
-
-    def _take(self) -> Token:
-        token = self._next
-        self._index += token.kind != "end"
-        return token
-
-    def _at(self, text: str) -> bool:
-        return self._next.text == text and self._next.kind in ("mark", "word")
-
-    def _accept(self, text: str) -> bool:
-        if self._at(text):
-            self._index += 1
-            return True
-        return False
-
-    def _expect(self, text: str) -> Token:
-        if not self._at(text):
-            raise self._next.unexpected(repr(text))
-        return self._take()
-
-    def _kind(self, kind: str, expected: str) -> Token:
-        if self._next.kind != kind:
-            raise self._next.unexpected(expected)
-        return self._take()
-
-    def _name(self, sigil: str, expected: str) -> str:
-        if not (self._next.kind == "name" and self._next.text.startswith(sigil)):
-            raise self._next.unexpected(f"{expected} ({sigil}name)")
-        token = self._take()
-        return token.string() if token.text[1] == '"' else token.text[1:]
-
-    def _integer(self, expected: str) -> int:
-        token = self._kind("number", expected)
-        value = _number(token)
-        if not isinstance(value, int):
-            raise token.unexpected(expected)
-        return value
-
-    def _list(self, item: Callable[[], _T], end: str) -> list[_T]:
-        """Items separated by commas up to the mark `end`, which is taken."""
-        items: list[_T] = []
-        while not self._accept(end):
-            if items:
-                self._expect(",")
-            items.append(item())
-        return items
 
     # -- module
 
@@ -283,7 +231,7 @@ class _Parser:
         if token.kind == "string":
             return self._take().string()
         if token.kind == "number":
-            return _number(self._take())
+            return number(self._take())
         if token.kind == "word" and token.text in _WORD_VALUES:
             return _WORD_VALUES[self._take().text]
         if token.kind == "word":
@@ -329,10 +277,3 @@ def _define(scope: dict[str, Value], value: Value, token: Token) -> Value:
 
 def _fail(token: Token, expected: str) -> Leaf:
     raise token.unexpected(expected)
-
-
-def _number(token: Token) -> int | float:
-    try:
-        return int(token.text) if token.text.lstrip("-").isdigit() else float(token.text)
-    except ValueError:
-        raise token.error("a number of too many digits") from None

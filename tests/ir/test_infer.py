@@ -284,4 +284,3 @@ def test_declarations_are_idempotent() -> None:
         module.weight("w", t, sources=("a", "b"))
     with pytest.raises(IRError, match=r"state \$s is declared already as f32\[4\]; asked for f32"):
         module.state("s", TensorType((5,), F32))
-    assert module.unique_weight_name("w") == "w.1"
