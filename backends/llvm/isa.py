@@ -33,6 +33,11 @@ class Isa:
         return self.triple.split("-")[0]
 
     @property
+    def has_bf16_dot(self) -> bool:
+        """Whether pairs of bf16 are multiplied and added to float32 by one instruction."""
+        return "avx512bf16" in self.features
+
+    @property
     def prefill_compute(self) -> Literal["int8", "bf16"]:
         return "bf16" if self.tiles else "int8"
 
@@ -55,13 +60,15 @@ _V3 = (
     "movbe",
 )
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni")
-_AMX = (*_V4, "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
+_V4_BF16 = (*_V4, "avx512bf16")
+_AMX = (*_V4_BF16, "amx-tile", "amx-bf16", "amx-int8")
 
 # From the most capable to the least: the loader takes the first that the processor can run.
 ISAS: dict[str, Isa] = {
     isa.name: isa
     for isa in (
         Isa("x86-64-amx", _LINUX_X86, "x86-64", _AMX, "vnni512", 512, 32, True, tiles=True),
+        Isa("x86-64-v4-bf16", _LINUX_X86, "x86-64", _V4_BF16, "vnni512", 512, 32, True),
         Isa("x86-64-v4-vnni", _LINUX_X86, "x86-64", _V4, "vnni512", 512, 32, True),
         Isa("x86-64-v3", _LINUX_X86, "x86-64", _V3, "avx2", 256, 16, True),
         Isa("x86-64", _LINUX_X86, "x86-64", (), "generic", 128, 16, False),

@@ -2,7 +2,7 @@
 
 Each is a range reduction, a polynomial and a reconstruction: straight-line code that calls nothing.
 Products and sums are contracted where the target can (`muladd`), so results may differ by an ulp
-between instruction sets, never between threads. The coefficients are minimax fits made for this file.
+between instruction sets, never between threads. The coefficients are minimax fits made here.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def gelu_tanh(x: Val) -> Val:
     """x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2.
 
     Within 4 ulp (or 1e-36) where the target has a fused multiply-add; elsewhere the relative error
-    grows towards |y| ulp in the negative tail and stays below 2 ulp of x. Computed as x / (1 + e^-y),
-    y = x (c1 + c2 x^2).
+    grows towards |y| ulp in the negative tail and stays below 2 ulp of x. Computed as
+    x / (1 + e^-y), y = x (c1 + c2 x^2).
     """
     f = x.f
     a = f.fmin(f.const(x.type, 20.0), f.fabs(x))

@@ -151,7 +151,7 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
 
 def tolerance(case: Case, isa: Isa) -> float:
     """Float rounding, or that of bf16 factors where the target multiplies those."""
-    return 1.5e-2 if case.element == "bf16" and "avx512bf16" in isa.features else 4e-6
+    return 1.5e-2 if case.element == "bf16" and isa.has_bf16_dot else 4e-6
 
 
 PREFILLS = [

@@ -1,9 +1,9 @@
-"""Products of rows with the vectors of a cache, in the arithmetic that the cache's type and the target allow.
+"""Products of rows with the vectors of a cache, in the arithmetic that cache and target allow.
 
 A *step* is one 64-byte vector of a cache: 16 lanes of P elements each. It is multiplied with P
 numbers of a row, the *factors*, and added to 16 float32 sums. Where the target multiplies pairs of
-bf16 directly the factors are bf16 and a step is one instruction; elsewhere the vector is widened to P
-float32 vectors, which pays because each of them serves many rows.
+bf16 directly the factors are bf16 and a step is one instruction; elsewhere the vector is widened
+to P float32 vectors, which pays because each of them serves many rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Operands:
     def __init__(self, f: Function, isa: Isa, layout: CacheLayout) -> None:
         self.f, self.isa, self.layout = f, isa, layout
         self.pair = layout.pair
-        self.has_pair_dot = layout.element.name == "bf16" and "avx512bf16" in isa.features
+        self.has_pair_dot = layout.element.name == "bf16" and isa.has_bf16_dot
 
     @property
     def factor_bytes(self) -> int:

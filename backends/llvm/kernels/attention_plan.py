@@ -10,7 +10,7 @@ from ggufc.backends.llvm.states import LANES, CacheLayout, cache_layout
 
 # Keys whose scores are held at a time: few enough for the first-level cache.
 KEY_BLOCK = 256
-# Positions of a part of a split decode step; part of the results, so the same for every thread count.
+# Positions of a part of a split decode step, whatever the number of threads.
 SPLIT = 128
 _PREFILL_TILES = 2
 

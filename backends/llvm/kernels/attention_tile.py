@@ -1,7 +1,8 @@
 """The inner part of attention: a tile of rows against a block of keys and values.
 
-Scores of the block are computed to a stack buffer, turned into weights there (softmax with a running
-maximum), and the weighted values added to the rows' outputs. All buffers belong to the thread.
+Scores of the block are computed to a stack buffer, turned into weights there (softmax with a
+running maximum), and the weighted values added to the rows' outputs. All buffers belong to the
+thread.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Function, Val, Var
 from ggufc.backends.llvm.kernels.attention_operands import SUMS, Operands
 from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK, Plan
 from ggufc.backends.llvm.states import LANES, VECTOR_BYTES
-from ggufc.backends.llvm.vector_math import exp2_nonpositive, muladd, tanh
+from ggufc.backends.llvm.vector_math import exp2_nonpositive, tanh
 
 LOG2_E = 1.4426950408889634
 # Below every score, and finite, so that its difference to a masked score is -inf and not NaN.
@@ -23,7 +24,7 @@ _SUM_BYTES = 4 * LANES
 
 
 class RowState:
-    """What a row block keeps from one block of keys to the next: factors of q, maxima, sums, outputs."""
+    """What rows keep between blocks of keys: factors of q, maxima, sums of weights, outputs."""
 
     def __init__(self, f: Function, plan: Plan, operands: Operands) -> None:
         count = plan.rows * plan.tiles
