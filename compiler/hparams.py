@@ -11,7 +11,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import numpy as np
 import yaml
 
 from ggufc.compiler.errors import ModelError, quoted
@@ -86,6 +85,8 @@ class HParams:
         list."""
         values = asdict(self)
         layers = values.pop("layers")
+        for layer in layers:
+            layer |= {f"rope_{name}": value for name, value in layer.pop("rope").items()}
         for name in layers[0]:
             column = [layer[name] for layer in layers]
             values[name] = column[0] if all(v == column[0] for v in column) else column
@@ -140,16 +141,10 @@ class Keys:
     def real(self, name: str, low: float, high: float, default: float | None = None) -> float:
         """A finite number above `low` (or equal to it if it is the default) and at most `high`."""
         value: float = self.metadata.get_float(self.full(name), *self.default(name, default))
-        value = self.shortest(name, value)
+        value = self.metadata.as_written(self.full(name), value)
         if value != default and not low < value <= high:
             raise self.fail(name, value, f"are numbers above {low:g} up to {high:g}")
         return value
-
-    def shortest(self, name: str, value: Any) -> Any:
-        """A value of the file; a float32 as the shortest number that rounds to it: what its
-        author wrote."""
-        is_f32 = self.metadata.kinds.get(self.full(name)) == "f32"
-        return float(str(np.float32(value))) if is_f32 else value
 
     def array(self, name: str, kinds: frozenset[str], length: int) -> GGUFArray:
         """An array of `length` values."""
@@ -183,7 +178,7 @@ def read_hparams(metadata: Metadata) -> HParams:
     what is allowed."""
     keys = Keys(metadata)
     for name, allowed in NEUTRAL.items():
-        value = keys.shortest(name, metadata.get(keys.full(name), allowed[0]))
+        value = metadata.as_written(keys.full(name), allowed[0])
         if value not in allowed:
             raise keys.fail(name, value, f"is only {allowed[-1]}: nothing else is supported")
     n_layers = keys.integer("block_count", 1, MAX_LAYERS)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
 from ggufc.compiler.errors import GGUFError, quoted
 from ggufc.compiler.gguf.arrays import GGUFArray, described, read_array
 from ggufc.compiler.gguf.constants import (
@@ -68,6 +70,12 @@ class Metadata(Mapping[str, Any]):
         """The kind of a value; for arrays with the kind of the elements."""
         value = self.values_by_key[key]
         return f"array of {value.kind}" if isinstance(value, GGUFArray) else self.kinds[key]
+
+    def as_written(self, key: str, default: Any = None) -> Any:
+        """The value of `key`; a float32 as the shortest number that rounds to it, which is what its
+        author wrote."""
+        value = self.values_by_key.get(key, default)
+        return float(str(np.float32(value))) if self.kinds.get(key) == "f32" else value
 
     @overload
     def get_int(self, key: str) -> int: ...

@@ -1,0 +1,182 @@
+"""What is in a GGUF file, and what of it is supported, without compiling anything."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite, prod
+from pathlib import Path
+from typing import Any
+
+from ggufc.backends.llvm.layouts import RAW, layout_for
+from ggufc.compiler.errors import CompileError
+from ggufc.compiler.gguf import GGUFArray, GGUFFile, Metadata, TensorInfo
+from ggufc.compiler.gguf.vocabulary import TOKENS, check_vocabulary
+from ggufc.compiler.hparams import read_hparams
+from ggufc.compiler.models import GraphOptions, architecture_of, build
+from ggufc.ir import IRError
+from ggufc.tokenizer.errors import TokenizerError
+from ggufc.tokenizer.pretokenizers import pretokenizer
+
+SHOWN_ITEMS = 8
+SHOWN_TEXT = 1000
+TEMPLATE = "tokenizer.chat_template"
+TOKENIZER_MODELS = ("bert", "gemma4", "gpt2", "llama", "t5")
+
+
+@dataclass(frozen=True)
+class TypeUse:
+    """An element type of a file: how many tensors and bytes, and the layout that matrices of it
+    are packed in (None: not supported)."""
+
+    type: str
+    tensors: int
+    bytes: int
+    layout: str | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A GGUF file as `ggufc inspect` shows it. The problems say why something is not supported,
+    None that it is; `hparams` is None where they cannot be read."""
+
+    paths: list[str]
+    bytes: int
+    version: int
+    alignment: int
+    parameters: int
+    architecture: str | None
+    model_problem: str | None
+    hparams: dict[str, Any] | None
+    tokenizer: dict[str, Any] | None
+    tokenizer_problem: str | None
+    types: list[TypeUse]
+    metadata: dict[str, dict[str, Any]]
+    tensors: list[dict[str, Any]]
+
+
+def inspect_gguf(path: Path) -> Inspection:
+    """Look into the file at `path`. Raises GGUFError where it cannot be read."""
+    with GGUFFile.open(path) as gguf:
+        metadata = gguf.metadata
+        return Inspection(
+            paths=[str(part) for part in gguf.paths],
+            bytes=gguf.size,
+            version=gguf.version,
+            alignment=gguf.alignment,
+            parameters=sum(prod(info.shape) for info in gguf.tensors.values()),
+            architecture=text_of(metadata, "general.architecture"),
+            model_problem=problem_of(gguf, check_model),
+            hparams=hparams_of(metadata),
+            tokenizer=tokenizer_of(metadata),
+            tokenizer_problem=problem_of(gguf, check_tokenizer),
+            types=type_uses(list(gguf.tensors.values())),
+            metadata={key: shown_value(metadata, key) for key in metadata},
+            tensors=[tensor_of(info) for info in gguf.tensors.values()],
+        )
+
+
+def text_of(metadata: Metadata, key: str) -> str | None:
+    """The value of `key` if it is a string."""
+    value = metadata.get(key)
+    return value if isinstance(value, str) else None
+
+
+def problem_of(gguf: GGUFFile, check: Callable[[GGUFFile], None]) -> str | None:
+    """The message of the error that `check` raises, without the file's name; None if it raises
+    none."""
+    try:
+        check(gguf)
+    except (CompileError, IRError, TokenizerError) as error:
+        return str(error).removeprefix(f"{gguf.label}: ")
+    return None
+
+
+def check_model(gguf: GGUFFile) -> None:
+    """Raise an error unless there is a graph for the model, or for its architecture where the
+    file holds only a vocabulary."""
+    architecture_of(gguf.metadata)
+    if gguf.tensors:
+        build(gguf, GraphOptions())
+
+
+def check_tokenizer(gguf: GGUFFile) -> None:
+    """Raise an error unless the vocabulary fits together and its kind and splitting rule are
+    known."""
+    metadata = gguf.metadata
+    model = metadata.get_str("tokenizer.ggml.model")
+    if model not in TOKENIZER_MODELS:
+        known = ", ".join(TOKENIZER_MODELS)
+        raise CompileError(f"tokenizer.ggml.model is {model!r}, supported are {known}")
+    check_vocabulary(metadata)
+    if model == "gpt2":
+        pretokenizer(metadata.get_str("tokenizer.ggml.pre", None))
+
+
+def hparams_of(metadata: Metadata) -> dict[str, Any] | None:
+    """The hyperparameters, where they can be read."""
+    try:
+        return read_hparams(metadata).to_dict()
+    except CompileError:
+        return None
+
+
+def tokenizer_of(metadata: Metadata) -> dict[str, Any] | None:
+    """The kind and size of the vocabulary, and the names of the chat templates."""
+    model = text_of(metadata, "tokenizer.ggml.model")
+    if model is None:
+        return None
+    tokens = metadata.get(TOKENS)
+    return {
+        "model": model,
+        "pre": text_of(metadata, "tokenizer.ggml.pre"),
+        "tokens": len(tokens) if isinstance(tokens, GGUFArray) else 0,
+        "templates": [key for key in metadata if key.startswith(TEMPLATE)],
+    }
+
+
+def layout_of(type_name: str) -> str | None:
+    """The packed layout of matrices of a type, None where there is none."""
+    try:
+        return layout_for(type_name).name
+    except IRError:
+        return None
+
+
+def type_uses(infos: list[TensorInfo]) -> list[TypeUse]:
+    """The element types, the one with the most bytes first."""
+    uses = []
+    for name in {info.type_name: None for info in infos}:
+        same = [info.nbytes for info in infos if info.type_name == name]
+        uses.append(TypeUse(name, len(same), sum(same), layout_of(name)))
+    return sorted(uses, key=lambda use: -use.bytes)
+
+
+def tensor_of(info: TensorInfo) -> dict[str, Any]:
+    """A tensor as plain data."""
+    return {
+        "name": info.name,
+        "type": info.type_name,
+        "shape": list(info.shape),
+        "bytes": info.nbytes,
+        "layout": layout_of(info.type_name) if len(info.shape) == 2 else RAW.name,
+    }
+
+
+def shown_value(metadata: Metadata, key: str) -> dict[str, Any]:
+    """A value as plain data: its kind, and of long arrays the length and the first items."""
+    value = metadata.as_written(key)
+    kind = metadata.kind_of(key)
+    if isinstance(value, GGUFArray):
+        items = [plain(item) for item in value.head(SHOWN_ITEMS)]
+        return {"type": kind, "length": len(value), "first": items}
+    return {"type": kind, "value": plain(value)}
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold: long text is cut, numbers that are not finite become text."""
+    if isinstance(value, GGUFArray):
+        return [plain(item) for item in value.head(SHOWN_ITEMS)]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, str) and len(value) > SHOWN_TEXT:
+        return value[:SHOWN_TEXT] + "..."
+    return value
