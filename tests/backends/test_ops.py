@@ -11,7 +11,7 @@ from ggufc.backends.llvm.detect import host_isas
 from ggufc.backends.llvm.isa import Isa, isa_named
 from ggufc.backends.llvm.kernel import EMITTERS
 from ggufc.backends.llvm.layouts import layout_for
-from ggufc.ir import OPS, IRError, Q8aArray, View, to_f32
+from ggufc.ir import OPS, IRError, Op, Q8aArray, View, to_f32
 from tests.support.native_ops import NativeSample, Phase
 from tests.support.op_samples import OpSample, all_samples, sample_ids
 
@@ -26,11 +26,14 @@ def test_every_op_but_views_has_a_kernel_and_samples() -> None:
 
 
 def phases(sample: OpSample) -> list[Phase]:
-    """The graphs whose contract the sample's inputs keep."""
+    """The graphs whose contract the sample's inputs keep; linears, slow to compile, take turns."""
     sequences = sample.inputs.get("sequences")
-    if sequences is None:
+    if sequences is not None:
+        return ["decode"] if len(set(sequences)) == len(sequences) > 1 else ["prefill"]
+    if sample.op not in ("linear", "linear_glu"):
         return ["prefill", "decode"]
-    return ["decode"] if len(set(sequences)) == len(sequences) > 1 else ["prefill"]
+    tokens = len(sample.inputs["x"])
+    return ["decode"] if tokens == 1 or SAMPLES.index(sample) % 2 else ["prefill"]
 
 
 def is_made(sample: OpSample, isa: Isa, phase: Phase) -> bool:
@@ -41,30 +44,54 @@ def is_made(sample: OpSample, isa: Isa, phase: Phase) -> bool:
     except IRError:
         return False
     tiles = isa.prefill_compute == "bf16" and phase == "prefill"
-    ops = sample.module.functions["main"].ops
-    to_bf16 = {op.attributes["to"] == "bf16" for op in ops if "to" in op.attributes}
+    to_bf16 = {op.attributes["to"] == "bf16" for op in ops(sample) if "to" in op.attributes}
     return tiles in to_bf16 or not to_bf16
 
 
+def isas(sample: OpSample) -> list[str]:
+    """All of this machine's; for matrices, of which there are many samples, they take turns."""
+    names = host_isas()
+    if sample.op in ("linear", "linear_glu") and any("to" in op.attributes for op in ops(sample)):
+        turn = SAMPLES.index(sample) // 2
+        return [names[turn % len(names)], names[(turn + 2) % len(names)]][: len(names)]
+    return names
+
+
+def ops(sample: OpSample) -> list[Op]:
+    return sample.module.functions["main"].ops
+
+
 def cases() -> list[Any]:
-    """Every sample with every instruction set of this machine and graph that it could be made for."""
+    """Every sample with the instruction sets and graphs that it is tried on."""
     return [
         pytest.param(sample, isa_named(name), phase, id=f"{label}-{name}-{phase}")
         for sample, label in zip(SAMPLES, sample_ids(SAMPLES), strict=True)
-        for name in host_isas()
+        for name in isas(sample)
         for phase in phases(sample)
         if is_made(sample, isa_named(name), phase)
     ]
 
 
-def assert_equal(op: str, found: Any, expected: Any) -> None:
+def tolerance(sample: OpSample, isa: Isa) -> float:
+    """What sums may be off, relative to the largest result.
+
+    Kernels add a few hundred float32 products in another order than NumPy; where an instruction
+    set multiplies pairs of bf16, attention on caches of that type rounds queries and
+    probabilities to it, 2^-9 each.
+    """
+    states = sample.module.states.values()
+    is_bf16 = sample.op == "attention" and any(s.type.dtype.name == "bf16" for s in states)
+    return 2.0**-7 if is_bf16 and "avx512bf16" in isa.features else 3e-6
+
+
+def assert_equal(sample: OpSample, isa: Isa, found: Any, expected: Any) -> None:
     if isinstance(expected, Q8aArray):
-        assert_equal_q8a(op, found, expected)
+        assert_equal_q8a(sample.op, found, expected)
         return
     expected = to_f32(expected)
-    # Sums of a few hundred products in float32, in another order than NumPy's.
-    scale = float(np.nanmax(np.abs(expected), initial=0.0))
-    np.testing.assert_allclose(to_f32(found), expected, rtol=2e-5, atol=2e-6 + 3e-6 * scale)
+    largest = float(np.nanmax(np.abs(expected), initial=0.0))
+    atol = 2e-6 + tolerance(sample, isa) * largest
+    np.testing.assert_allclose(to_f32(found), expected, rtol=2e-5, atol=atol)
 
 
 def assert_equal_q8a(op: str, found: Q8aArray, expected: Q8aArray) -> None:
@@ -86,15 +113,14 @@ def test_machine_code_equals_the_interpreter(sample: OpSample, isa: Isa, phase: 
     native = NativeSample(sample, isa, phase)
     outputs, caches = native.run(threads=1)
     for found, wanted in zip(outputs, expected, strict=True):
-        assert_equal(sample.op, found, wanted)
+        assert_equal(sample, isa, found, wanted)
     for name, cache in caches.items():
-        assert_equal(sample.op, cache, states.arrays[name])
-    for threads in (2, 3, 5):
-        again, again_caches = native.run(threads)
-        for a, b in zip(outputs, again, strict=True):
-            assert_same_bits(a, b)
-        for name, cache in caches.items():
-            assert_same_bits(again_caches[name], cache)
+        assert_equal(sample, isa, cache, states.arrays[name])
+    again, again_caches = native.run(threads=3)
+    for a, b in zip(outputs, again, strict=True):
+        assert_same_bits(a, b)
+    for name, cache in caches.items():
+        assert_same_bits(again_caches[name], cache)
 
 
 def assert_same_bits(a: Any, b: Any) -> None:
