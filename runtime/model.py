@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overload
 
 from ggufc.runtime.bundle import Bundle, Manifest
 from ggufc.runtime.engine import Engine, EngineOptions, Floats
@@ -18,10 +18,14 @@ from ggufc.runtime.generate import (
     Generator,
     check_prompt,
 )
-from ggufc.runtime.prompt import ChatTemplate
 from ggufc.runtime.sampling import SamplingOptions
 from ggufc.runtime.session import Session, SessionPool
-from ggufc.tokenizer import StreamDecoder, Tokenizer, load_tokenizer
+from ggufc.tokenizer.base import ControlTokens, Tokenizer
+from ggufc.tokenizer.factory import load_tokenizer
+from ggufc.tokenizer.streaming import StreamDecoder
+
+if TYPE_CHECKING:
+    from ggufc.runtime.prompt import ChatTemplate
 
 
 class Settings(TypedDict, total=False):
@@ -97,8 +101,10 @@ class Model:
         return load_tokenizer(self.bundle.path)
 
     @cached_property
-    def template(self) -> ChatTemplate:
+    def template(self) -> "ChatTemplate":
         """Messages to text."""
+        from ggufc.runtime.prompt import ChatTemplate
+
         return ChatTemplate.load(self.bundle.path)
 
     @overload
@@ -107,7 +113,7 @@ class Model:
         prompt: str | Sequence[int],
         *,
         stream: Literal[False] = False,
-        control_tokens: str = "native",
+        control_tokens: ControlTokens = "native",
         **settings: Unpack[Settings],
     ) -> Generation: ...
 
@@ -117,7 +123,7 @@ class Model:
         prompt: str | Sequence[int],
         *,
         stream: Literal[True],
-        control_tokens: str = "native",
+        control_tokens: ControlTokens = "native",
         **settings: Unpack[Settings],
     ) -> Iterator[Event]: ...
 
@@ -126,7 +132,7 @@ class Model:
         prompt: str | Sequence[int],
         *,
         stream: bool = False,
-        control_tokens: str = "native",
+        control_tokens: ControlTokens = "native",
         **settings: Unpack[Settings],
     ) -> Generation | Iterator[Event]:
         """Continue a text or token ids. With `stream` returns an iterator of events, whose last
@@ -223,7 +229,7 @@ class Model:
     @cached_property
     def end_tokens(self) -> dict[int, str]:
         """The tokens that end a generation, with their text."""
-        return {token: self.tokenizer.token_text(token) for token in self.tokenizer.stop_ids}
+        return {token: self.tokenizer.decode_text([token]) for token in self.tokenizer.stop_ids}
 
     def close(self) -> None:
         """End the threads. The memory goes with the last reference to the model."""

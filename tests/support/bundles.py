@@ -1,0 +1,44 @@
+"""Bundles of tiny models, compiled for this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ggufc.compiler.driver import compile_model
+from ggufc.compiler.options import CompileOptions
+from tests.support.tiny_gguf import CHARACTERS, CONTROL, TinyModel, chain_model, tiny_model
+
+CHAIN_CONTEXT = 64
+# Tokens of `tests.support.tiny_gguf.vocabulary`.
+END = 2
+FIRST_LETTER = len(CONTROL) + CHARACTERS.index("a")
+
+
+def bundle_of(model: TinyModel, folder: Path, **options: Any) -> Path:
+    """Write and compile a model; returns its bundle."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = model.write(folder / "tiny.gguf")
+    destination = folder / "tiny.ggufc"
+    compile_model(source, destination, CompileOptions(**{"kv_type": "f32", **options}))
+    return destination
+
+
+def tiny_bundle(folder: Path, **options: Any) -> Path:
+    """A model with random weights: vocabulary 64, context 128."""
+    return bundle_of(tiny_model(), folder, **options)
+
+
+def alphabet_bundle(folder: Path) -> Path:
+    """A model that says the alphabet: after each letter the next, after z the end token, and
+    after anything else an a. Its context is 64."""
+    following = [FIRST_LETTER] * 64
+    for letter in range(FIRST_LETTER, FIRST_LETTER + 25):
+        following[letter] = letter + 1
+    following[FIRST_LETTER + 25] = END
+    return bundle_of(chain_model(following, context=CHAIN_CONTEXT), folder)
+
+
+def letters(text: str) -> list[int]:
+    """The tokens of a text of small letters."""
+    return [FIRST_LETTER + ord(c) - ord("a") for c in text]
