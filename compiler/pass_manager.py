@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, TextIO
+from typing import ClassVar, Protocol
 
 from ggufc.compiler.errors import CompileError
 from ggufc.ir import IRError, Module, print_module, verify
@@ -113,18 +113,18 @@ class Dump:
         (self.directory / name).write_text(print_module(module), encoding="utf-8")
 
 
-class PrintAfter:
-    """Prints the module after each pass of one name."""
+class KeepAfter:
+    """Keeps a copy of the module as the last run of one pass left it (no pass: none)."""
 
-    def __init__(self, name: str, stream: TextIO) -> None:
+    def __init__(self, name: str | None) -> None:
         self.name = name
-        self.stream = stream
+        self.module: Module | None = None
+        self.stage = ""
 
     def before(self, number: int, step: Pass, module: Module) -> None:
         """Nothing."""
 
     def after(self, number: int, step: Pass, module: Module) -> None:
-        """Print, if it is the pass that was asked for."""
+        """Copy the module, if it is the pass that was asked for."""
         if step.name == self.name:
-            print(f"// after {step.name}", file=self.stream)
-            print(print_module(module), file=self.stream, end="")
+            self.module, self.stage = module.clone(), step.stage

@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ggufc.compiler.gguf import GGUFFile
 from ggufc.compiler.memory.arena import arena_bytes
 from ggufc.compiler.memory.intervals import lower_bound
 from ggufc.compiler.memory.liveness import lifetimes
 from ggufc.compiler.memory.planner import naive
+from ggufc.compiler.models import GraphOptions, build
 from ggufc.compiler.passes.plan_memory import PlanMemory
 from ggufc.compiler.passes.quantize_activations import Compute
 from ggufc.compiler.pipelines import to_fused, to_planned
 from ggufc.ir import F32, Function, GraphBuilder, Module, Symbol, TensorType, Value, view_root
+from tests.support.fixtures import LOCAL, model_fixture
 from tests.support.programs import SHAPES, Shape, tiny
 
 LIMIT = 1.05
@@ -58,6 +61,15 @@ def test_the_arena_is_close_to_its_lower_bound(name: str, compute: Compute) -> N
         bound = lower_bound(lifetimes(function).arena_intervals())
         assert bound <= arena_bytes(function) <= LIMIT * bound
         assert bound == live_bytes(function)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_models_of_the_fixtures_are_close_too(name: str) -> None:
+    with GGUFFile.open(model_fixture(name).path) as gguf:
+        graph = build(gguf, GraphOptions())
+    planned = to_planned(to_fused(graph, MODES[1]))
+    for function in planned.functions.values():
+        assert arena_bytes(function) <= LIMIT * live_bytes(function)
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))

@@ -1,0 +1,177 @@
+"""What an op costs: arithmetic operations, and bytes that it reads and writes, at given sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ggufc.ir import Function, Leaf, Op, State, Symbol, TensorType, Value, View, Weight
+
+CONTEXT = "context"
+DECODE_CONTEXT = 512
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`flops` counts a multiply-add as two; bytes of weights, of states and of values apart."""
+
+    flops: int = 0
+    weight_bytes: int = 0
+    state_bytes: int = 0
+    value_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """All bytes that move."""
+        return self.weight_bytes + self.state_bytes + self.value_bytes
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.flops + other.flops,
+            self.weight_bytes + other.weight_bytes,
+            self.state_bytes + other.state_bytes,
+            self.value_bytes + other.value_bytes,
+        )
+
+
+def typical_sizes(function: Function) -> dict[str, int]:
+    """Sizes by symbol: a full first prefill call that wants one row, or one sequence's decode.
+
+    `context` is the mean number of positions that a token attends to.
+    """
+    symbols = {s.name: s for value in function.inputs for s in value.type.symbols()}
+    if "T" in symbols:
+        tokens = symbols["T"].max
+        return {"T": tokens, "R": 1, CONTEXT: (tokens + 1) // 2}
+    return {**dict.fromkeys(symbols, 1), CONTEXT: DECODE_CONTEXT}
+
+
+def function_cost(function: Function, sizes: Mapping[str, int]) -> Cost:
+    """The sum over all ops."""
+    return sum((op_cost(op, sizes) for op in function.ops), Cost())
+
+
+def op_cost(op: Op, sizes: Mapping[str, int]) -> Cost:
+    """The cost of one op; views cost nothing."""
+    if op.definition.has(View):
+        return Cost()
+    at = _Sizes(op, sizes)
+    return Cost(_FLOPS[op.name](at), at.weight_bytes(), at.state_bytes(), sum(at.value_bytes()))
+
+
+class _Sizes:
+    """An op with numbers for the symbols of its types."""
+
+    def __init__(self, op: Op, sizes: Mapping[str, int]) -> None:
+        self.op = op
+        self._sizes = sizes
+
+    def shape(self, leaf: Leaf) -> tuple[int, ...]:
+        """The shape of a value or weight."""
+        dims = leaf.type.shape
+        return tuple(self._sizes.get(d.name, d.max) if isinstance(d, Symbol) else d for d in dims)
+
+    def elements(self) -> int:
+        """Elements of the result, or of the first operand of an op without results."""
+        return _product(self.shape((*self.op.results, *self.op.values())[0]))
+
+    def tokens(self) -> int:
+        """Rows of the first value."""
+        return self.shape(self.op.values()[0])[0]
+
+    def attended(self) -> int:
+        """Positions that each token attends to."""
+        context, window = self._sizes.get(CONTEXT, 1), int(self.op.attributes["window"])
+        return min(context, window) if window else context
+
+    def value_bytes(self) -> Iterator[int]:
+        """Bytes of each value read or written; of `take_rows` and `slice` only what is taken."""
+        if self.op.name in ("take_rows", "slice"):
+            yield 2 * self._bytes(self.op.result)
+            return
+        for value in (*dict.fromkeys(self.op.values()), *self.op.results):
+            yield self._bytes(value)
+
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, as packed if they are; of a table only the tokens' rows."""
+        total = sum(_stored_bytes(weight) for weight in self.op.weights())
+        if self.op.name != "embed":
+            return total
+        return total * self.tokens() // self.op.weights()[0].type.max_shape[0]
+
+    def state_bytes(self) -> int:
+        """Bytes of cache rows written, or read once: those of a first prefill call, or all seen."""
+        rows = self.tokens()
+        if self.op.name == "attention" and "B" in self._sizes:
+            rows *= self.attended()
+        return sum(rows * _row_bytes(state) for state in self.op.states())
+
+    def _bytes(self, value: Value) -> int:
+        return TensorType(self.shape(value), value.type.dtype).max_bytes
+
+
+def _product(dims: tuple[int, ...]) -> int:
+    total = 1
+    for dim in dims:
+        total *= dim
+    return total
+
+
+def _stored_bytes(weight: Weight) -> int:
+    return weight.type.max_bytes if weight.nbytes is None else weight.nbytes
+
+
+def _row_bytes(state: State) -> int:
+    """Bytes of one position of one sequence."""
+    return state.type.dtype.nbytes(_product(state.type.max_shape[2:]))
+
+
+def _per_element(count: int) -> Callable[[_Sizes], int]:
+    return lambda at: count * at.elements()
+
+
+def _linear(at: _Sizes) -> int:
+    matrices = [w for w in at.op.weights() if len(w.type.shape) == 2]
+    products = 2 * at.tokens() * sum(_product(weight.type.max_shape) for weight in matrices)
+    added = sum(at.op.operands.get(name) is not None for name in ("bias", "residual"))
+    return products + added * at.elements()
+
+
+def _linear_glu(at: _Sizes) -> int:
+    return _linear(at) + 5 * at.elements()
+
+
+def _attention(at: _Sizes) -> int:
+    """Two products per position seen, and about five operations of the softmax."""
+    tokens, heads, width = at.shape(at.op.value("q"))
+    value_width = at.shape(at.op.result)[2]
+    return tokens * heads * at.attended() * (2 * width + 2 * value_width + 5)
+
+
+def _rope_kv_write(at: _Sizes) -> int:
+    norms = sum(at.op.operands[name] is not None for name in ("q_norm", "k_norm"))
+    return (3 + 2 * norms) * _product(at.shape(at.op.value("qkv")))
+
+
+_FLOPS: dict[str, Callable[[_Sizes], int]] = {
+    "embed": _per_element(1),
+    "take_rows": _per_element(0),
+    "slice": _per_element(0),
+    "kv_write": _per_element(0),
+    "add": _per_element(1),
+    "mul": _per_element(1),
+    "bias_add": _per_element(1),
+    "scale": _per_element(1),
+    "softcap": _per_element(3),
+    "silu": _per_element(4),
+    "gelu_tanh": _per_element(8),
+    "rms_norm": _per_element(4),
+    "rope_table": _per_element(2),
+    "rope": _per_element(3),
+    "quantize": _per_element(3),
+    "rms_norm_quantize": _per_element(7),
+    "linear": _linear,
+    "linear_glu": _linear_glu,
+    "attention": _attention,
+    "rope_kv_write": _rope_kv_write,
+}
