@@ -256,8 +256,8 @@ def read_ropes(keys: Keys, head_dim: int) -> tuple[Rope, Rope]:
     dim = keys.integer("rope.dimension_count", 2, head_dim, head_dim)
     if dim % 2:
         raise keys.fail("rope.dimension_count", dim, f"are even numbers from 2 to {head_dim}")
-    whole = Rope(keys.real("rope.freq_base", 0.0, 1e12, 10000.0), dim, read_rope_factor(keys))
-    theta = keys.real("rope.freq_base_swa", 0.0, 1e12, whole.theta)
+    whole = Rope(keys.real("rope.freq_base", 1.0, 1e12, 10000.0), dim, read_rope_factor(keys))
+    theta = keys.real("rope.freq_base_swa", 1.0, 1e12, whole.theta)
     has_own = (
         "rope.freq_base_swa" in keys.defaults or keys.full("rope.freq_base_swa") in keys.metadata
     )
@@ -269,6 +269,6 @@ def read_rope_factor(keys: Keys) -> float:
     kind = keys.metadata.get_str(keys.full("rope.scaling.type"), "linear")
     if kind not in ("none", "linear"):
         raise keys.fail("rope.scaling.type", kind, "are 'none' and 'linear'")
-    old = keys.real("rope.scale_linear", 0.0, 1e6, 0.0)
-    factor = keys.real("rope.scaling.factor", 0.0, 1e6, 0.0) or old
+    old = keys.real("rope.scale_linear", 1e-3, 1e6, 0.0)
+    factor = keys.real("rope.scaling.factor", 1e-3, 1e6, 0.0) or old
     return factor if kind == "linear" and factor else 1.0

@@ -12,6 +12,7 @@ from ggufc.ir.numerics import F32Array
 
 CONTEXT_UNIT = 64
 ROPE_DIVISORS = "rope_freqs.weight"
+DIVISOR_RANGE = (1e-3, 1e6)
 
 
 class Scope:
@@ -83,9 +84,10 @@ class Network(Scope):
         if self.has_two_ropes or not self.tensors.has(ROPE_DIVISORS):
             return None
         divisors = self.tensors.vector_values(ROPE_DIVISORS, rope.dim // 2)
-        if not (divisors > 0).all():
+        low, high = DIVISOR_RANGE
+        for value in divisors[~((divisors >= low) & (divisors <= high))]:
             raise self.tensors.fail(
-                f"tensor '{ROPE_DIVISORS}' holds {divisors.min()}, allowed are numbers above 0"
+                f"tensor '{ROPE_DIVISORS}' holds {value}, allowed are {low:g} to {high:g}"
             )
         return divisors
 
