@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import threading
 from collections.abc import Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -48,6 +49,14 @@ def aligned_bytes(nbytes: int) -> Bytes:
     return raw[start : start + nbytes]
 
 
+@cache
+def _linker() -> llvm.orcjit.LLJIT:
+    """LLVM's linker, one for the process: it takes longer to make than an object to link."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.create_lljit_compiler()
+
+
 class NativeLibrary:
     """An object linked into this process; `symbols` are the names to look up in it."""
 
@@ -55,14 +64,11 @@ class NativeLibrary:
         if isa.name not in host_isas():
             offered = ", ".join(host_isas()) or "none"
             raise CodegenError(f"this machine cannot run {isa.name} code; it runs {offered}")
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
         builder = llvm.JITLibraryBuilder().add_object_img(content)
         for symbol in {*symbols, *(name for name in EXPORTS if "pool" in name or "worker" in name)}:
             builder.export_symbol(symbol)
         # The tracker owns the code: it must live as long as anyone who may call it.
-        self._jit = llvm.create_lljit_compiler()
-        self._tracker = builder.link(self._jit, f"ggufc.{next(_names)}")
+        self._tracker = builder.link(_linker(), f"ggufc.{next(_names)}")
 
     def address(self, symbol: str) -> int:
         """Where a symbol lies."""

@@ -16,6 +16,7 @@ from tests.support.native_ops import NativeSample, Phase
 from tests.support.op_samples import OpSample, all_samples, sample_ids
 
 SAMPLES = all_samples()
+SLOW = ("linear", "linear_glu", "attention")
 
 
 def test_every_op_but_views_has_a_kernel_and_samples() -> None:
@@ -26,14 +27,12 @@ def test_every_op_but_views_has_a_kernel_and_samples() -> None:
 
 
 def phases(sample: OpSample) -> list[Phase]:
-    """The graphs whose contract the sample's inputs keep; linears, slow to compile, take turns."""
+    """The graphs whose contract the sample's inputs keep."""
     sequences = sample.inputs.get("sequences")
     if sequences is not None:
         return ["decode"] if len(set(sequences)) == len(sequences) > 1 else ["prefill"]
-    if sample.op not in ("linear", "linear_glu"):
-        return ["prefill", "decode"]
-    tokens = len(sample.inputs["x"])
-    return ["decode"] if tokens == 1 or SAMPLES.index(sample) % 2 else ["prefill"]
+    one_token = sample.op in SLOW and len(sample.inputs["x"]) == 1
+    return ["decode"] if one_token else ["prefill", "decode"]
 
 
 def is_made(sample: OpSample, isa: Isa, phase: Phase) -> bool:
@@ -48,28 +47,26 @@ def is_made(sample: OpSample, isa: Isa, phase: Phase) -> bool:
     return tiles in to_bf16 or not to_bf16
 
 
-def isas(sample: OpSample) -> list[str]:
-    """All of this machine's; for matrices, of which there are many samples, they take turns."""
-    names = host_isas()
-    if sample.op in ("linear", "linear_glu") and any("to" in op.attributes for op in ops(sample)):
-        turn = SAMPLES.index(sample) // 2
-        return [names[turn % len(names)], names[(turn + 2) % len(names)]][: len(names)]
-    return names
-
-
 def ops(sample: OpSample) -> list[Op]:
     return sample.module.functions["main"].ops
 
 
 def cases() -> list[Any]:
-    """Every sample with the instruction sets and graphs that it is tried on."""
-    return [
-        pytest.param(sample, isa_named(name), phase, id=f"{label}-{name}-{phase}")
-        for sample, label in zip(SAMPLES, sample_ids(SAMPLES), strict=True)
-        for name in isas(sample)
-        for phase in phases(sample)
-        if is_made(sample, isa_named(name), phase)
-    ]
+    """Every sample on every instruction set of this machine, in the graphs by turns.
+
+    Of what is slow to compile, each sample is tried on two, by turns too.
+    """
+    names, chosen = host_isas(), []
+    for number, (sample, label) in enumerate(zip(SAMPLES, sample_ids(SAMPLES), strict=True)):
+        step = max(len(names) // 2, 1) if sample.op in SLOW else 1
+        for turn in range(number % step, len(names), step):
+            isa = isa_named(names[turn])
+            made = [phase for phase in phases(sample) if is_made(sample, isa, phase)]
+            if made:
+                phase = made[(number // 2 + turn) % len(made)]
+                name = f"{label}-{isa.name}-{phase}"
+                chosen.append(pytest.param(sample, isa, phase, id=name))
+    return chosen
 
 
 def tolerance(sample: OpSample, isa: Isa) -> float:

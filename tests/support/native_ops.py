@@ -1,7 +1,8 @@
 """Runs the one function of an op sample as machine code, with all of its threads at once.
 
 Codegen of whole modules goes through the C interface, whose inputs are token ids; a sample has any
-inputs. So the same kernels are called here through a table of pointers, one a value, weight and state.
+inputs. So the same kernels are called here through a table of pointers to values, weights and
+states.
 """
 
 from __future__ import annotations
