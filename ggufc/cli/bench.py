@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ggufc.cli import UsageError
 from ggufc.cli.common import add_model_arguments, bundle_path, open_model
+from ggufc.runtime.errors import RunError
 
 if TYPE_CHECKING:
     from ggufc.runtime.model import Model
     from ggufc.runtime.session import Session
 
 FIRST_PROMPT_TOKENS = 20
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +38,11 @@ def main(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) < 1:
             raise UsageError(f"{name.replace('_', '-')}: expected at least 1")
     arguments.model = bundle_path(arguments.model)
-    first_token_s = statistics.median(first_token(arguments) for _ in range(3))
     with open_model(arguments) as model:
         figures = measure(model, arguments.n_prompt, arguments.n_gen, arguments.repetitions)
-    figures["first_token_s"] = first_token_s
+        prompt = short_prompt(model)
+    times = [first_token(arguments, prompt) for _ in range(3)]
+    figures["first_token_s"] = statistics.median(times)
     figures["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps(figures) if arguments.json else table(figures))
     return 0
@@ -84,11 +87,18 @@ def decode_rate(session: "Session", ids: list[int]) -> float:
     return len(ids) / (time.perf_counter() - started)
 
 
-def first_token(arguments: argparse.Namespace) -> float:
-    """Seconds from the start of a new process to its first token after a prompt of some 20
-    tokens."""
+def short_prompt(model: "Model") -> str:
+    """A text of about 20 tokens."""
+    words = ["the"]
+    while len(model.tokenizer.encode(" ".join(words))) < FIRST_PROMPT_TOKENS:
+        words.append(WORDS[len(words) % len(WORDS)])
+    return " ".join(words)
+
+
+def first_token(arguments: argparse.Namespace, prompt: str) -> float:
+    """Seconds from the start of a new process to its first token after a prompt."""
     command = [sys.executable, "-m", "ggufc", "run", str(arguments.model), "--no-template"]
-    command += ["-n", "1", "--json", "-p", "the quick brown fox " * (FIRST_PROMPT_TOKENS // 4)]
+    command += ["-n", "1", "--json", "-p", prompt]
     for flag, value in (
         ("-t", arguments.threads),
         ("-c", arguments.ctx_size),
@@ -97,7 +107,7 @@ def first_token(arguments: argparse.Namespace) -> float:
         command += [] if value is None else [flag, str(value)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise UsageError(done.stderr.strip().removeprefix("ggufc: "))
+        raise RunError(done.stderr.strip().removeprefix("ggufc: "))
     return float(json.loads(done.stdout)["timings"]["first_token_s"])
 
 
