@@ -9,7 +9,7 @@ from ggufc.backends.llvm.codegen import Generated, generate, generate_kernel
 from ggufc.backends.llvm.detect import host_isas
 from ggufc.backends.llvm.isa import ISAS, Isa, isa_named
 from ggufc.backends.llvm.object_code import emit_assembly, emit_object
-from ggufc.backends.llvm.optimize import CodegenError, optimize, parse, target_machine
+from ggufc.backends.llvm.optimize import CodegenError, parse, run_passes, target_machine
 from ggufc.backends.llvm.placement import arena_bytes
 from ggufc.ir import Module
 
@@ -26,7 +26,7 @@ def compile_module(module: Module, isa_name: str) -> CompiledObject:
     generated = generate(module, isa)
     machine = target_machine(isa)
     parsed = parse(generated.text)
-    optimize(parsed, machine)
+    run_passes(parsed, machine)
     return CompiledObject(
         isa=isa.name,
         machine=isa.machine,
@@ -51,7 +51,7 @@ def module_text(module: Module, isa_name: str, stage: Stage, function: str | Non
         return text
     machine = target_machine(isa)
     parsed = parse(text)
-    optimize(parsed, machine)
+    run_passes(parsed, machine)
     return str(parsed) if stage == "llvm-opt" else emit_assembly(parsed, machine)
 
 

@@ -52,7 +52,7 @@ def parse(text: str) -> llvm.ModuleRef:
     return module
 
 
-def optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def run_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Promote variables to registers, in place."""
     options = llvm.create_pipeline_tuning_options(speed_level=_CODEGEN_LEVEL)
     builder = llvm.create_pass_builder(machine, options)

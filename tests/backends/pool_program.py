@@ -22,7 +22,7 @@ from ggufc.backends.llvm.jit import NativeLibrary
 from ggufc.backends.llvm.kernel_builder import I64, PTR, Function, Module, Val
 from ggufc.backends.llvm.machine import pause
 from ggufc.backends.llvm.object_code import emit_object
-from ggufc.backends.llvm.optimize import optimize, parse, target_machine
+from ggufc.backends.llvm.optimize import parse, run_passes, target_machine
 from ggufc.backends.llvm.threading import barrier, define_pool, run_on_all
 
 LINE = 64
@@ -73,7 +73,7 @@ def load(isa: Isa) -> NativeLibrary:
     """Compile and load the stress program for this machine."""
     machine = target_machine(isa)
     module = parse(stress_module(isa))
-    optimize(module, machine)
+    run_passes(module, machine)
     return NativeLibrary(emit_object(module, machine), isa, ("stress",))
 
 

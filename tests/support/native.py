@@ -24,7 +24,7 @@ from ggufc.backends.llvm.isa import ISAS, Isa
 from ggufc.backends.llvm.kernel import EMITTERS, TAIL, Kernel, OpSignature
 from ggufc.backends.llvm.kernel_builder import Module
 from ggufc.backends.llvm.object_code import emit_assembly, emit_object
-from ggufc.backends.llvm.optimize import data_layout, optimize, parse, target_machine
+from ggufc.backends.llvm.optimize import data_layout, parse, run_passes, target_machine
 
 _names = itertools.count()
 _jit: Any = None
@@ -71,7 +71,7 @@ def optimized(module: Module, isa: Isa) -> tuple[Any, Any]:
     """The module as code is made of it, and the machine it is made for."""
     machine = target_machine(isa)
     parsed = parse(module.text())
-    optimize(parsed, machine)
+    run_passes(parsed, machine)
     return parsed, machine
 
 

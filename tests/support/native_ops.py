@@ -23,7 +23,7 @@ from ggufc.backends.llvm.kernel_builder import I64, PTR, VOID
 from ggufc.backends.llvm.kernel_builder import Module as LlvmModule
 from ggufc.backends.llvm.layouts import RAW, layout_for, pack
 from ggufc.backends.llvm.object_code import emit_object
-from ggufc.backends.llvm.optimize import optimize, parse, target_machine
+from ggufc.backends.llvm.optimize import parse, run_passes, target_machine
 from ggufc.backends.llvm.signatures import needs_kernel, run_time_dimension, signature
 from ggufc.backends.llvm.states import pack_cache, state_layouts, unpack_cache
 from ggufc.backends.llvm.threading import barrier, define_pool, run_on_all
@@ -102,7 +102,7 @@ class NativeSample:
         run_on_all(entry, f.ref, entry.arg("call"), entry.arg("pool"))
         machine = target_machine(isa)
         parsed = parse(out.text())
-        optimize(parsed, machine)
+        run_passes(parsed, machine)
         return NativeLibrary(emit_object(parsed, machine), isa, ("run_sample",))
 
     def _emit_kernels(self, out: LlvmModule, isa: Isa) -> list[tuple[Op, str]]:
