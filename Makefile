@@ -55,9 +55,8 @@ lint: setup
 # mypy does not follow the mapping of folders to subpackages: it gets a tree of links.
 types: setup
 	@rm -rf .typecheck && mkdir -p .typecheck/ggufc
-	@ln -s ../../ggufc/* .typecheck/ggufc/
-	@for room in ir compiler backends tokenizer runtime; do \
-		ln -s ../../$$room .typecheck/ggufc/$$room; done
+	@for part in ggufc/* ir compiler backends tokenizer runtime; do \
+		ln -s ../../$$part .typecheck/ggufc/; done
 	@ln -s ../tests ../examples ../benchmarks .typecheck/
 	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p ggufc -p tests \
 		-p examples -p benchmarks

@@ -6,7 +6,7 @@ from typing import Any
 
 from ggufc import __version__
 from ggufc.backends.llvm import module_text
-from ggufc.backends.llvm.layouts import RAW, pack
+from ggufc.backends.llvm.layouts import RAW, Bytes, pack
 from ggufc.backends.llvm.states import state_layouts
 from ggufc.compiler.bundle_writer import BundleWriter
 from ggufc.compiler.errors import CompileError
@@ -100,13 +100,13 @@ def pack_weights(bundle: BundleWriter, gguf: GGUFFile, stages: Stages, show: Pro
             show.advance(entry.bytes)
 
 
-def packed(gguf: GGUFFile, weight: IRWeight, entry: Weight) -> memoryview:
+def packed(gguf: GGUFFile, weight: IRWeight, entry: Weight) -> Bytes:
     """The bytes of a weight in its layout."""
     raw = weight_bytes(gguf, weight)
     if entry.layout == RAW.name:
-        return memoryview(raw)
+        return raw
     rows, columns = entry.shape
-    return memoryview(pack(entry.type, raw, rows, columns))
+    return pack(entry.type, raw, rows, columns)
 
 
 def manifest(

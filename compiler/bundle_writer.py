@@ -19,10 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+import numpy as np
+import numpy.typing as npt
+
 from ggufc.compiler.errors import CompileError, shown
 from ggufc.runtime.bundle import CHUNK_BYTES, MANIFEST, WEIGHTS, Checksums, FileEntry, Manifest
 
-ALIGNMENT = 64
+Bytes = npt.NDArray[np.uint8]
 MARGIN_BYTES = 16 << 20
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -151,21 +154,21 @@ class WeightFile:
         self.sha256 = hashlib.sha256()
         self._crc32: list[int] = []
 
-    def write_at(self, offset: int, data: memoryview) -> None:
+    def write_at(self, offset: int, data: Bytes) -> None:
         """Write bytes at `offset`, which is not before the end of what was written; zeros fill
         the gap."""
-        self._append(memoryview(bytes(offset - self.position)))
+        self._append(np.zeros(offset - self.position, np.uint8))
         self._append(data)
 
-    def _append(self, data: memoryview) -> None:
-        while data:
+    def _append(self, data: Bytes) -> None:
+        while len(data):
             used = self.position % CHUNK_BYTES
             if used == 0:
                 self._crc32.append(0)
             part, data = data[: CHUNK_BYTES - used], data[CHUNK_BYTES - used :]
-            self._file.write(part)
-            self.sha256.update(part)
-            self._crc32[-1] = zlib.crc32(part, self._crc32[-1])
+            self._file.write(part.data)
+            self.sha256.update(part.data)
+            self._crc32[-1] = zlib.crc32(part.data, self._crc32[-1])
             self.position += len(part)
 
     def checksums(self) -> Checksums:

@@ -76,7 +76,7 @@ def file_filler(descriptor: int) -> Filler:
     """A filler that reads from a file without moving its position, so that threads can share it."""
 
     def fill(part: Bytes, offset: int) -> None:
-        view = memoryview(part)
+        view = part.data
         while view:
             count = os.preadv(descriptor, [view], offset)
             if count == 0:
@@ -100,7 +100,7 @@ def fill_and_check(
     def one(index: int) -> None:
         part = target[index * step : (index + 1) * step]
         fill(part, index * step)
-        found = zlib.crc32(part)
+        found = zlib.crc32(part.data)
         if found != checksums.crc32[index]:
             raise BundleError(
                 f"{path}: crc32 of the {len(part)} bytes at {index * step} is {found:08x}, "

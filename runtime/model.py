@@ -22,6 +22,7 @@ from ggufc.runtime.sampling import SamplingOptions
 from ggufc.runtime.session import Session, SessionPool
 from ggufc.tokenizer.base import ControlTokens, Tokenizer
 from ggufc.tokenizer.factory import load_tokenizer
+from ggufc.tokenizer.provenance import Policy
 from ggufc.tokenizer.streaming import StreamDecoder
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Model:
         messages: Sequence[Mapping[str, Any]],
         *,
         stream: Literal[False] = False,
-        control_tokens: str = "literal",
+        control_tokens: Policy = "literal",
         template_arguments: Mapping[str, Any] | None = None,
         **settings: Unpack[Settings],
     ) -> Generation: ...
@@ -161,7 +162,7 @@ class Model:
         messages: Sequence[Mapping[str, Any]],
         *,
         stream: Literal[True],
-        control_tokens: str = "literal",
+        control_tokens: Policy = "literal",
         template_arguments: Mapping[str, Any] | None = None,
         **settings: Unpack[Settings],
     ) -> Iterator[Event]: ...
@@ -171,7 +172,7 @@ class Model:
         messages: Sequence[Mapping[str, Any]],
         *,
         stream: bool = False,
-        control_tokens: str = "literal",
+        control_tokens: Policy = "literal",
         template_arguments: Mapping[str, Any] | None = None,
         **settings: Unpack[Settings],
     ) -> Generation | Iterator[Event]:
@@ -185,7 +186,7 @@ class Model:
     def encode_chat(
         self,
         messages: Sequence[Mapping[str, Any]],
-        control_tokens: str,
+        control_tokens: Policy,
         template_arguments: Mapping[str, Any],
     ) -> list[int]:
         """The token ids of a conversation, with the assistant's turn opened."""

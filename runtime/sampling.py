@@ -101,10 +101,10 @@ def softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Probabilities of candidates; plus infinity takes all."""
     highest = logits[0]
     if np.isposinf(highest):
-        certain = np.isposinf(logits).astype(np.float64)
-        return certain / certain.sum()
-    weights = np.exp(logits - highest)
-    return weights / weights.sum()
+        weights = np.isposinf(logits).astype(np.float64)
+    else:
+        weights = np.exp(logits - highest)
+    return np.asarray(weights / weights.sum())
 
 
 def top_p(candidates: Candidates, p: float) -> Candidates:

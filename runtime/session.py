@@ -23,6 +23,7 @@ class Session:
         self.index = index
         self.ids: list[int] = []
         self._logits = np.empty((1, engine.vocab_size), np.float32)
+        self._row: Floats = self._logits[0]
 
     @property
     def position(self) -> int:
@@ -61,7 +62,7 @@ class Session:
             last = start + step >= len(tokens)
             rows = np.array([len(part) - 1], np.int32) if last else none
             self._extend(part, rows, self._logits)
-        return self._logits[0]
+        return self._row
 
     def prefill_all(self, ids: Sequence[int] | Ints, *, chunk: int | None = None) -> Floats:
         """Append `ids` and return a new array of the logits after each: [len(ids), vocab]."""
@@ -82,7 +83,7 @@ class Session:
         at = np.array([self.position], np.int32)
         self.engine.decode(np.array([self.index], np.int32), at, ids, self._logits)
         self.ids.append(token)
-        return self._logits[0]
+        return self._row
 
     def _checked(self, ids: Sequence[int] | Ints) -> Ints:
         tokens = as_ids(ids, self.engine.vocab_size)

@@ -72,8 +72,12 @@ def events(model: "Model", arguments: argparse.Namespace, prompt: str) -> "Itera
     """The events of the answer to a prompt."""
     settings = generation_settings(arguments)
     if arguments.no_template:
-        policy = "literal" if arguments.literal else "native"
-        return model.generate(prompt, stream=True, control_tokens=policy, **settings)
+        return model.generate(
+            prompt,
+            stream=True,
+            control_tokens="literal" if arguments.literal else "native",
+            **settings,
+        )
     messages = [{"role": "user", "content": prompt}]
     if arguments.system is not None:
         messages.insert(0, {"role": "system", "content": arguments.system})

@@ -145,5 +145,5 @@ def test_threads_are_the_least_of_affinity_and_quota(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, processors: int, threads: int
 ) -> None:
     files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{quota} 100000"}
-    monkeypatch.setattr(cpu.os, "sched_getaffinity", lambda _: set(range(processors)))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
     assert cpu.default_threads(write(tmp_path, files)) == threads

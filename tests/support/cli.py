@@ -34,7 +34,7 @@ def run_program(
 ) -> subprocess.CompletedProcess[bytes]:
     """The command as a new process."""
     return subprocess.run(
-        [sys.executable, "-m", "ggufc", *map(os.fspath, arguments)],
+        [sys.executable, "-m", "ggufc", *(os.fspath(argument) for argument in arguments)],
         input=stdin,
         capture_output=True,
         env={**os.environ, **(environment or {})},
