@@ -102,7 +102,7 @@ class _Sizes:
     def state_bytes(self) -> int:
         """Bytes of cache rows written, or read once: those of a first prefill call, or all seen."""
         rows = self.tokens()
-        if self.op.name == "attention" and "B" in self._sizes:
+        if self.op.name in ("attention", "attention_partial") and "B" in self._sizes:
             rows *= self.attended()
         return sum(rows * _row_bytes(state) for state in self.op.states())
 
@@ -144,8 +144,15 @@ def _linear_glu(at: _Sizes) -> int:
 def _attention(at: _Sizes) -> int:
     """Two products per position seen, and about five operations of the softmax."""
     tokens, heads, width = at.shape(at.op.value("q"))
-    value_width = at.shape(at.op.result)[2]
+    value_width = at.op.states()[1].type.max_shape[3]
     return tokens * heads * at.attended() * (2 * width + 2 * value_width + 5)
+
+
+def _attention_combine(at: _Sizes) -> int:
+    """A product per part seen."""
+    tokens, heads, width = at.shape(at.op.result)
+    seen = -(-at.attended() // int(at.op.attributes["split"]))
+    return 2 * tokens * heads * seen * width
 
 
 def _rope_kv_write(at: _Sizes) -> int:
@@ -173,5 +180,7 @@ _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "linear": _linear,
     "linear_glu": _linear_glu,
     "attention": _attention,
+    "attention_partial": _attention,
+    "attention_combine": _attention_combine,
     "rope_kv_write": _rope_kv_write,
 }

@@ -18,6 +18,7 @@ from ggufc.compiler.passes.hoist_take_rows import HoistTakeRows
 from ggufc.compiler.passes.layout_weights import LayoutWeights
 from ggufc.compiler.passes.plan_memory import PlanMemory
 from ggufc.compiler.passes.quantize_activations import Compute, QuantizeActivations
+from ggufc.compiler.passes.split_attention import SplitAttention
 from ggufc.ir import Module
 
 
@@ -35,6 +36,8 @@ def fused_pipeline(compute: Compute) -> tuple[Pass, ...]:
         FuseGlu(),
         FuseResidual(),
         FuseRopeKvWrite(),
+        # Cut: one long sequence is work for all threads.
+        SplitAttention(),
         # Quantise: one activation for all linears that share it, made where it is at hand.
         QuantizeActivations(compute),
         FuseRmsNormQuantize(),

@@ -1,5 +1,25 @@
 """The ops of the IR, one file a family; importing this package registers them all in `OPS`."""
 
-from ggufc.ir.ops import attention, elementwise, embedding, fused, linear, norm, rope, shape
+from ggufc.ir.ops import (
+    attention,
+    elementwise,
+    embedding,
+    fused,
+    linear,
+    norm,
+    rope,
+    shape,
+    split_attention,
+)
 
-__all__ = ["attention", "elementwise", "embedding", "fused", "linear", "norm", "rope", "shape"]
+__all__ = [
+    "attention",
+    "elementwise",
+    "embedding",
+    "fused",
+    "linear",
+    "norm",
+    "rope",
+    "shape",
+    "split_attention",
+]

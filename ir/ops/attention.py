@@ -23,13 +23,24 @@ def check_heads(part: str, n_heads: int, n_kv_heads: int) -> None:
         )
 
 
-def _attend(q: F32Array, keys: F32Array, values: F32Array, scale: float, softcap: float) -> Array:
-    """Attention of q [Hq, D] to keys [P, Hkv, D] and values [P, Hkv, Dv]: float64 [Hq, Dv]."""
-    n_kv_heads = keys.shape[1]
-    groups = q.astype(np.float64).reshape(n_kv_heads, -1, q.shape[1])
-    scores = scale * np.einsum("hgd,phd->hgp", groups, keys.astype(np.float64))
+def check_window(window: int) -> None:
+    """A window has a length, or there is none."""
+    if window < 0:
+        raise OperandError("attribute 'window'", f"expected 0 (none) or more, found {window}")
+
+
+def attention_scores(q: F32Array, keys: F32Array, scale: float, softcap: float) -> Array:
+    """Scores of q [Hq, D] and keys [P, Hkv, D], scaled and capped: float64 [Hkv, Hq / Hkv, P]."""
+    groups = q.astype(np.float64).reshape(keys.shape[1], -1, q.shape[1])
+    scores: Array = scale * np.einsum("hgd,phd->hgp", groups, keys.astype(np.float64))
     if softcap > 0:
         scores = softcap * np.tanh(scores / softcap)
+    return scores
+
+
+def _attend(q: F32Array, keys: F32Array, values: F32Array, scale: float, softcap: float) -> Array:
+    """Attention of q [Hq, D] to keys [P, Hkv, D] and values [P, Hkv, Dv]: float64 [Hq, Dv]."""
+    scores = attention_scores(q, keys, scale, softcap)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     mixed: Array = np.einsum("hgp,phd->hgd", weights, values.astype(np.float64))
@@ -90,8 +101,7 @@ class Attention:
         softcap: float,
     ) -> TensorType:
         check_heads("operand 'q'", max_dim(q.shape[1]), max_dim(k_cache.shape[2]))
-        if window < 0:
-            raise OperandError("attribute 'window'", f"expected 0 (none) or more, found {window}")
+        check_window(window)
         return q.with_shape((q.shape[0], q.shape[1], v_cache.shape[3]))
 
     @staticmethod

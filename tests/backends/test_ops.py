@@ -77,7 +77,7 @@ def tolerance(sample: OpSample, isa: Isa) -> float:
     probabilities to it, 2^-9 each.
     """
     states = sample.module.states.values()
-    is_bf16 = sample.op == "attention" and any(s.type.dtype.name == "bf16" for s in states)
+    is_bf16 = sample.op.startswith("attention") and any(s.type.dtype.name == "bf16" for s in states)
     return 2.0**-7 if is_bf16 and "avx512bf16" in isa.features else 3e-6
 
 

@@ -129,7 +129,7 @@ def test_an_unknown_compute_mode_is_refused() -> None:
 
 
 def test_pass_names_are_file_names() -> None:
-    assert len(pass_names()) == 13
+    assert len(pass_names()) == 14
     for step in fused_pipeline(INT8):
         module = type(step).__module__.rpartition(".")[2]
         assert module == step.name.replace("-", "_")

@@ -39,8 +39,8 @@ from tests.support.random_weights import random_weight_bytes
 T = Symbol("T", 16)
 R = Symbol("R", 16)
 S = Symbol("S", 4)
-C = Symbol("C", 128)
-CONTEXT = 64
+C = Symbol("C", 256)
+CONTEXT = 192
 SEQUENCES = 3
 QUANTIZED = tuple(row.name for row in QUANTS.values() if row.is_quantized)
 FLOATS = ("f32", "f16", "bf16")
@@ -299,6 +299,40 @@ def _attention() -> Iterator[OpSample]:
             )
             poison_unseen(s.sample, positions, sequences)
             yield s.returns(s.builder.attention(q, *place, *caches, scale=d**-0.5, **settings))
+
+
+@samples_of("attention_partial")
+def _attention_partial() -> Iterator[OpSample]:
+    """Combined, since parts that a token does not see are unspecified."""
+    for case in ("decode", "long-decode", "window-decode"):
+        yield split_attention_sample("attention_partial", case)
+
+
+@samples_of("attention_combine")
+def _attention_combine() -> Iterator[OpSample]:
+    yield split_attention_sample("attention_combine", "softcap-decode", softcap=1.5)
+
+
+SPLIT_CASES = {
+    "decode": ("bf16", [63, 0, 17], 0),
+    "long-decode": ("f16", [191, 64, 127], 0),
+    "window-decode": ("f32", [170, 100, 3], 90),
+    "softcap-decode": ("f32", [130, 10, 64], 0),
+}
+
+
+def split_attention_sample(op: str, case: str, softcap: float = 0.0) -> OpSample:
+    """attention_combine(attention_partial(...)) of three sequences, 6 heads on 2 kv heads."""
+    element, positions, window = SPLIT_CASES[case]
+    s = Sketch(op, case, tokens=3)
+    q = s.floats("q", T, 6, 32, spread=2.0)
+    place = s.places(positions, [1, 2, 0])
+    caches = [s.state(name, 2, 32, element, "random") for name in ("k_cache", "v_cache")]
+    poison_unseen(s.sample, positions, [1, 2, 0])
+    parts = s.builder.attention_partial(
+        q, *place, *caches, scale=0.2, window=window, softcap=softcap, split=64, parts=C.max // 64
+    )
+    return s.returns(s.builder.attention_combine(parts, place[0], window=window, split=64))
 
 
 def poison_unseen(sample: OpSample, positions: Sequence[int], sequences: Sequence[int]) -> None:

@@ -56,15 +56,11 @@ class Attention:
     def run(self, token: Val, head: Val, first: Val, total: Val) -> None:
         """Rows first .. first + block_rows of the `total` that begin at `token`."""
         f, plan = self.f, self.plan
-        sequence = self._index("sequences", token)
-        start = self._index("positions", token)
-        keys = plan.keys.head(self.k.pointer("k_cache"), sequence, head, self.k.context)
-        values = plan.values.head(self.k.pointer("v_cache"), sequence, head, self.k.context)
-        with f.loop(self.block_rows, name="start") as i:
-            row = f.smin(first + i, total - 1)
-            self.tile.start_row(i, self.row(self.k.pointer("q"), plan.keys.dim, token, head, row))
+        start = self.index("positions", token)
+        keys, values = self.caches(token, head)
+        self.start_rows(token, head, first, total)
         last = self._position(start, f.smin(first + self.block_rows, total) - 1)
-        lowest = self._first_key(self._position(start, first))
+        lowest = self.first_key(self._position(start, first))
         with f.loop(last + 1, lowest, KEY_BLOCK, name="block") as key:
             with f.loop(plan.tiles, name="tile") as tile:
                 row = first + tile * plan.rows
@@ -73,6 +69,21 @@ class Attention:
         with f.loop(f.smin(total - first, self.block_rows), name="finish") as i:
             out = self.row(self.k.result(), plan.values.dim, token, head, first + i)
             self.tile.finish_row(i, out)
+
+    def caches(self, token: Val, head: Val) -> tuple[Val, Val]:
+        """Pointers to position 0 of the token's keys and values of a kv head."""
+        sequence, context = self.index("sequences", token), self.k.context
+        return (
+            self.plan.keys.head(self.k.pointer("k_cache"), sequence, head, context),
+            self.plan.values.head(self.k.pointer("v_cache"), sequence, head, context),
+        )
+
+    def start_rows(self, token: Val, head: Val, first: Val, total: Val) -> None:
+        """Begin all rows of a block; those beyond `total` repeat the last."""
+        f, q, dim = self.f, self.k.pointer("q"), self.plan.keys.dim
+        with f.loop(self.block_rows, name="start") as i:
+            row = f.smin(first + i, total - 1)
+            self.tile.start_row(i, self.row(q, dim, token, head, row))
 
     def _tile(
         self, kept: Val, row: Val, total: Val, start: Val, keys: Val, values: Val, key: Val
@@ -83,7 +94,7 @@ class Attention:
             position = self._position(start, f.smin(row + r, total - 1))
             f.store(position.trunc(I32), self.tile.positions, 4 * r)
         last = self._position(start, f.smin(row + plan.rows, total) - 1)
-        begin = f.smax(key, self._first_key(self._position(start, row)))
+        begin = f.smax(key, self.first_key(self._position(start, row)))
         end = f.smin(key + KEY_BLOCK, last + 1)
         with f.if_(begin < end):
             self.tile.attend(kept, keys, values, begin, end - begin)
@@ -98,12 +109,13 @@ class Attention:
     def _position(self, start: Val, row: Val) -> Val:
         return start + row // self.plan.group
 
-    def _first_key(self, position: Val) -> Val:
+    def first_key(self, position: Val) -> Val:
         """The first key, rounded down, that a row at this position sees."""
         f, plan = self.f, self.plan
         if not plan.window:
             return f.const(I64, 0)
         return f.smax(position - (plan.window - 1), 0) & -plan.key_alignment
 
-    def _index(self, name: str, token: Val) -> Val:
+    def index(self, name: str, token: Val) -> Val:
+        """A token's position or sequence, as i64."""
         return self.f.load(self.k.pointer(name) + token * 4, I32).sext(I64)

@@ -10,8 +10,6 @@ from ggufc.backends.llvm.states import LANES, CacheLayout, cache_layout
 
 # Keys whose scores are held at a time: few enough for the first-level cache.
 KEY_BLOCK = 256
-# Positions of a part of a split decode step, whatever the number of threads.
-SPLIT = 128
 _PREFILL_TILES = 2
 
 

@@ -11,6 +11,7 @@ from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Function, Val, Var, vec
 from ggufc.backends.llvm.kernels.attention_operands import SUMS, Operands
 from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK, Plan
+from ggufc.backends.llvm.kernels.rows import load_row, segments
 from ggufc.backends.llvm.states import LANES, VECTOR_BYTES
 from ggufc.backends.llvm.vector_math import exp2_nonpositive, tanh
 
@@ -227,14 +228,21 @@ class Tile:
             zero = f.const(vec(F32, 1), 0.0)
             operands.store_factors(zero, target, dim * operands.factor_bytes)
 
+    def store_part(self, kept: Val, out: Val) -> None:
+        """Store a row of a part: its output as it is, the largest score, the sum of its weights."""
+        f, state, dim = self.f, self.state, self.plan.values.dim
+        outputs = state.outputs + kept * state.output_stride
+        for start, lanes in segments(dim):
+            f.store(load_row(f, outputs, start, lanes), out, 4 * start)
+        f.store(f.load(state.maxima + kept * 4, F32), out, 4 * dim)
+        total = f.reduce_add(f.load(state.sums + kept * _SUM_BYTES, SUMS))
+        f.store(total, out, 4 * dim + 4)
+
     def finish_row(self, kept: Val, out: Val) -> None:
         """Store a row's output, divided by the sum of its weights."""
         f, state = self.f, self.state
         total = f.reduce_add(f.load(state.sums + kept * _SUM_BYTES, SUMS))
         inverse = f.const(F32, 1.0) / total
         outputs = state.outputs + kept * state.output_stride
-        whole, rest = divmod(self.plan.values.dim, LANES)
-        for i in range(whole):
-            f.store(f.load(outputs, SUMS, i * _SUM_BYTES) * inverse, out, i * _SUM_BYTES)
-        for i in range(whole * LANES, whole * LANES + rest):
-            f.store(f.load(outputs, F32, 4 * i) * inverse, out, 4 * i)
+        for start, lanes in segments(self.plan.values.dim):
+            f.store(load_row(f, outputs, start, lanes) * inverse, out, 4 * start)
