@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
@@ -164,13 +164,18 @@ class NativeBackend:
         return self._run("decode", tokens, positions, sequences, rows)
 
     def call(
-        self, name: str, *inputs: Integers, profile: npt.NDArray[np.uint64] | None = None
+        self,
+        name: str,
+        *inputs: Integers,
+        profile: npt.NDArray[np.uint64] | None = None,
+        changes: Mapping[str, int] | None = None,
     ) -> tuple[int, Logits]:
-        """The return code and logits of one call, unchecked."""
+        """The return code and logits of one call, unchecked; `changes` go into its fields."""
         arrays = [np.ascontiguousarray(a, np.int32) for a in inputs]
         logits = np.zeros((len(arrays[3]), output_width(self._module.functions[name])), np.float32)
         fields = self._fields(arrays, logits)
         fields["profile"] = 0 if profile is None else profile.ctypes.data
+        fields |= changes or {}
         record = np.array([fields[field] for field in CALL_FIELDS], np.uint64)
         return int(self._functions[name](record.ctypes.data)), logits
 
