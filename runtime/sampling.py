@@ -7,6 +7,7 @@ model's own distribution. At least one token survives every filter. A filter tak
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -163,7 +164,11 @@ class Sampler:
 
     def __init__(self, options: SamplingOptions) -> None:
         self.options = options
-        self._random = np.random.Generator(np.random.PCG64(options.seed))
+
+    @cached_property
+    def _random(self) -> np.random.Generator:
+        # Made when it is first used: greedy runs do not wait for the import of numpy.random.
+        return np.random.Generator(np.random.PCG64(self.options.seed))
 
     def candidates(self, logits: Floats) -> Candidates:
         """What may be drawn from `logits` [vocab] once all filters are applied. Raises

@@ -1,0 +1,62 @@
+"""Compiled models against transformers in float32: logits at every stored position, and greedy
+tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggufc.backends.llvm import host_isas
+from ggufc.compiler.driver import compile_model
+from ggufc.compiler.options import CompileOptions
+from ggufc.runtime.model import Model
+from tests.support.fixtures import LOCAL, PROMPTS, model_fixture, scratch
+
+TOLERANCE = 1e-3
+# Greedy tokens follow from the logits, unless two of them are closer than the tolerance.
+MARGIN = 2 * TOLERANCE
+
+MODELS = [*LOCAL, "llama-bias-headdim"]
+FEEDING = [{}, {"chunk": 3}, {"step": True}]
+
+
+def bundle(name: str, target: str = "native") -> Path:
+    """The compiled model, made once a run."""
+    destination = scratch() / f"{name}-{target}.ggufc"
+    if not destination.exists():
+        options = CompileOptions(target=target, kv_type="f32")
+        compile_model(model_fixture(name).path, destination, options)
+    return destination
+
+
+def largest_error(model: Model, name: str, feeding: dict[str, int]) -> float:
+    """The largest difference of a logit over all prompts of a model."""
+    errors = []
+    for prompt in model_fixture(name).prompts.values():
+        found = model.logits(prompt.ids.tolist(), all=True, **feeding)  # type: ignore[arg-type]
+        errors.append(np.abs(found[-len(prompt.logits) :] - prompt.logits).max())
+    return float(max(errors))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_and_greedy_tokens(name: str) -> None:
+    with Model.load(bundle(name), threads=2) as model:
+        for feeding in FEEDING:
+            assert largest_error(model, name, feeding) < TOLERANCE, feeding
+        for key in PROMPTS:
+            prompt = model_fixture(name).prompts[key]
+            count = len(prompt.greedy)
+            found = model.generate(prompt.ids.tolist(), max_tokens=count, ignore_eos=True)
+            sure = int(np.append(np.flatnonzero(prompt.margins < MARGIN), count)[0])
+            assert found.ids[:sure] == prompt.greedy[:sure].tolist()
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3"])
+@pytest.mark.parametrize("isa", host_isas()[1:])
+def test_other_instruction_sets(name: str, isa: str) -> None:
+    with Model.load(bundle(name, isa), threads=2) as model:
+        assert model.engine.isa == isa
+        for feeding in FEEDING:
+            assert largest_error(model, name, feeding) < TOLERANCE, feeding
