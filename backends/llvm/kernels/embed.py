@@ -6,8 +6,7 @@ from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import F32, I16, I32, I64, Val
 from ggufc.backends.llvm.layouts import GROUP_ROWS, RAW, Layout, layout_named
 from ggufc.backends.llvm.lowering.halves import bf16_to_f32, f16_to_f32
-from ggufc.backends.llvm.quants import FORMATS, Block, Format, OneRow
-from ggufc.backends.llvm.quants.format import BLOCK_K
+from ggufc.backends.llvm.quants import BLOCK_K, FORMATS, Block, Format, OneRow
 from ggufc.ir.types import max_dim
 
 
@@ -81,7 +80,7 @@ class _Row:
     def _block(self, fmt: Format, block: Block, at: Val) -> None:
         for part in block.parts:
             for codes in part.codes:
-                value = (codes.uitofp() - float(fmt.zero)) * part.scale
+                value = (codes.uitofp() - float(fmt.codes.zero)) * part.scale
                 if block.minimum is not None:
                     value = value + block.minimum
                 self._store(value, at)

@@ -14,7 +14,8 @@ from ggufc.backends.llvm import vector_math
 from ggufc.backends.llvm.kernel import Kernel, OperandSignature, kernel
 from ggufc.backends.llvm.kernel_builder import F32, I1, I64, VOID, Val, vec
 from ggufc.backends.llvm.kernels.activations import Q8aRow
-from ggufc.backends.llvm.kernels.linear_tiles import TileShape, tile_function, tile_shapes
+from ggufc.backends.llvm.kernels.linear_tiles import tile_function
+from ggufc.backends.llvm.kernels.tile import TileShape, tile_shapes
 from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout, layout_named
 from ggufc.ir.types import max_dim
 

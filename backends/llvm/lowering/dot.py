@@ -1,12 +1,13 @@
-"""The product of 16-row weight codes (unsigned bytes) with an activation's int8 bytes, per block.
+"""The product of weight codes (unsigned bytes) with an activation's int8 bytes, block by block.
 
-A block is 16 or 32 consecutive k of `lanes` rows. Its codes come as quads: vector i holds, for every row, the
-four codes k = 4 i .. 4 i + 3 in one 32-bit lane. The total is the sum over k of (code - zero) * x in i32, the same on
-every instruction set.
+A block is 16 or 32 consecutive k of `lanes` rows. Its codes come as quads: vector i holds, for every
+row, the four codes k = 4 i .. 4 i + 3 in one 32-bit lane. The total is the sum over k of
+(code - zero) * x in i32, the same on every instruction set.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from ggufc.backends.llvm.isa import Isa
@@ -14,6 +15,24 @@ from ggufc.backends.llvm.kernel_builder import I1, I8, I16, I32, Function, Val, 
 
 _MAX_X = 127
 _MAX_I16 = 32767
+
+
+@dataclass(frozen=True)
+class CodeType:
+    """Codes of `bits` bits, of which `zero` (0, or half the range) stands for the value 0."""
+
+    bits: int
+    zero: int
+
+    @property
+    def largest(self) -> int:
+        """The largest code."""
+        return (1 << self.bits) - 1
+
+    @property
+    def largest_signed(self) -> int:
+        """The largest magnitude of code - zero."""
+        return max(self.zero, self.largest - self.zero)
 
 
 class BlockDot(Protocol):
@@ -26,38 +45,36 @@ class BlockDot(Protocol):
         """The sum, <lanes x i32>."""
 
 
-def dot_lanes(isa: Isa) -> int:
-    """Rows that one register of 32-bit sums holds at best."""
-    return {"vnni512": 16, "avx2": 8, "sdot": 4, "generic": 4}[isa.dot]
+def _signed(isa: Isa, codes: CodeType) -> bool:
+    """Whether codes are multiplied with their zero point taken off, so that sums need no correction."""
+    if isa.dot in ("vnni512", "avx2"):
+        return isa.dot == "avx2" and codes.bits == 8
+    return isa.machine != "x86_64" or codes.bits == 8
 
 
-def prepare_codes(isa: Isa, codes: Val, zero: int) -> Val:
+def prepare_codes(isa: Isa, values: Val, codes: CodeType) -> Val:
     """Codes in the form that this instruction set multiplies, shared by all tokens."""
-    if isa.dot == "vnni512":
-        return codes
-    if codes_are_signed(isa, zero):
-        return codes ^ 0x80 if zero == 128 else codes - zero
-    return codes
-
-
-def codes_are_signed(isa: Isa, zero: int) -> bool:
-    """Whether the zero point is taken from the codes themselves, so that the products need no correction."""
-    if isa.dot == "vnni512":
-        return False
-    return isa.dot != "avx2" or zero == 128
+    if not codes.zero or not _signed(isa, codes):
+        return values
+    return values ^ 0x80 if codes.zero == 128 else values - codes.zero
 
 
 def block_dot(
-    f: Function, isa: Isa, lanes: int, x: Val, negative_sum: Val, bits: int, zero: int
+    f: Function, isa: Isa, lanes: int, x: Val, negative_sum: Val, codes: CodeType
 ) -> BlockDot:
     """Start a block: `x` points to its int8 bytes, `negative_sum` to the i32 -sum(x) of the block."""
+    signed = _signed(isa, codes)
+    bias = f.const(vec(I32, lanes), 0)
+    if codes.zero and not signed:
+        bias = f.load(negative_sum, I32).splat(lanes) << (codes.zero.bit_length() - 1)
     if isa.dot == "vnni512":
-        return _Vnni(f, lanes, x, negative_sum, zero)
-    if isa.dot == "avx2":
-        return _SignedAvx2(f, x) if zero == 128 else _Avx2(f, x, negative_sum, bits, zero)
+        return _Vnni(f, x, bias)
     if isa.dot == "sdot":
         return _Sdot(f, lanes, x)
-    return _Generic(f, lanes, x, bits, zero)
+    largest = codes.largest_signed if signed else codes.largest
+    if isa.dot == "avx2":
+        return (_SignedAvx2 if signed else _Avx2)(f, x, bias, largest)
+    return _Generic(f, x, bias, largest, signed)
 
 
 def _quad(f: Function, x: Val, i: int, lanes: int) -> Val:
@@ -66,90 +83,73 @@ def _quad(f: Function, x: Val, i: int, lanes: int) -> Val:
     return word.splat(lanes).bitcast(vec(I8, 4 * lanes))
 
 
-def _correction(f: Function, negative_sum: Val, zero: int, lanes: int) -> Val:
-    """-zero * sum(x) in every lane; zero is a power of two, or 0."""
-    if not zero:
-        return f.const(vec(I32, lanes), 0)
-    return f.load(negative_sum, I32).splat(lanes) << (zero.bit_length() - 1)
-
-
 class _Vnni:
     """AVX-512 VNNI: one instruction a quad, with the quad broadcast from memory."""
 
-    def __init__(self, f: Function, lanes: int, x: Val, negative_sum: Val, zero: int) -> None:
-        self._f, self._lanes, self._x = f, lanes, x
-        self._sum = _correction(f, negative_sum, zero, lanes)
-        self._name = f"x86.avx512.vpdpbusd.{32 * lanes}"
+    def __init__(self, f: Function, x: Val, bias: Val) -> None:
+        self._f, self._x, self._sum = f, x, bias
 
     def add(self, i: int, codes: Val) -> None:
-        args = [self._sum, codes, _quad(self._f, self._x, i, self._lanes)]
-        self._sum = self._f.intrinsic(self._name, self._sum.type, args)
+        lanes = self._sum.type.lanes
+        args = [self._sum, codes, _quad(self._f, self._x, i, lanes)]
+        name = f"x86.avx512.vpdpbusd.{32 * lanes}"
+        self._sum = self._f.intrinsic(name, self._sum.type, args)
 
     def total(self) -> Val:
         return self._sum
 
 
-class _Pairs16:
-    """Sums of products in i16, widened to i32 before they can overflow."""
+class _Narrow:
+    """Sums of products in i16, widened to i32 before they can overflow; `limit` products fit."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit, self._count = limit, 0
-        self._narrow: Val | None = None
-        self._wide: Val | None = None
+    def __init__(self, f: Function, x: Val, bias: Val, limit: int) -> None:
+        self._f, self._x, self._total, self._limit = f, x, bias, limit
+        self._narrow: list[Val] = []
 
     def _accumulate(self, products: Val) -> None:
-        if self._count == self._limit:
+        if len(self._narrow) == self._limit:
             self._flush()
-        self._narrow = products if self._narrow is None else self._narrow + products
-        self._count += 1
+        total = self._narrow[-1] + products if self._narrow else products
+        self._narrow.append(total)
 
     def _flush(self) -> None:
-        assert self._narrow is not None
-        wide = self._widen(self._narrow)
-        self._wide = wide if self._wide is None else self._wide + wide
-        self._narrow, self._count = None, 0
+        self._total = self._total + self._widen(self._narrow[-1])
+        self._narrow = []
 
-    def _sum(self) -> Val:
+    def total(self) -> Val:
         self._flush()
-        assert self._wide is not None
-        return self._wide
+        return self._total
 
     def _widen(self, narrow: Val) -> Val:
+        """Sums in i16 as sums of each row in i32."""
         raise NotImplementedError
 
 
-class _Avx2(_Pairs16):
-    """AVX2, codes of at most 6 bits: pairs of products in i16 cannot saturate."""
+class _Avx2(_Narrow):
+    """AVX2: pairs of products in i16, which cannot saturate where codes are at most 127."""
 
-    def __init__(self, f: Function, x: Val, negative_sum: Val, bits: int, zero: int) -> None:
-        super().__init__(_MAX_I16 // (2 * _MAX_X * ((1 << bits) - 1)))
-        self._f, self._x = f, x
-        self._correction = _correction(f, negative_sum, zero, 8) if zero else None
+    def __init__(self, f: Function, x: Val, bias: Val, largest: int) -> None:
+        super().__init__(f, x, bias, _MAX_I16 // (2 * _MAX_X * largest))
 
     def add(self, i: int, codes: Val) -> None:
-        args = [codes, _quad(self._f, self._x, i, 8)]
+        self._multiply(codes, _quad(self._f, self._x, i, 8))
+
+    def _multiply(self, unsigned: Val, signed: Val) -> None:
+        args = [unsigned, signed]
         self._accumulate(self._f.intrinsic("x86.avx2.pmadd.ub.sw", vec(I16, 16), args))
 
     def _widen(self, narrow: Val) -> Val:
         args = [narrow, self._f.const(narrow.type, 1)]
         return self._f.intrinsic("x86.avx2.pmadd.wd", vec(I32, 8), args)
 
-    def total(self) -> Val:
-        products = self._sum()
-        return products if self._correction is None else products + self._correction
-
 
 class _SignedAvx2(_Avx2):
-    """AVX2, signed 8-bit codes: |code| times x with the code's sign, at most 128 * 127 * 2 a pair."""
-
-    def __init__(self, f: Function, x: Val) -> None:
-        super().__init__(f, x, x, 7, 0)
+    """AVX2, signed codes: |code| times x with the code's sign."""
 
     def add(self, i: int, codes: Val) -> None:
         f, x = self._f, _quad(self._f, self._x, i, 8)
         magnitude = f.intrinsic("abs", codes.type, [codes, f.const(I1, 0)], (codes.type,))
-        signed = f.intrinsic("x86.avx2.psign.b", codes.type, [x, codes])
-        self._accumulate(f.intrinsic("x86.avx2.pmadd.ub.sw", vec(I16, 16), [magnitude, signed]))
+        self._multiply(magnitude, f.intrinsic("x86.avx2.psign.b", codes.type, [x, codes]))
 
 
 class _Sdot:
@@ -182,28 +182,23 @@ class _Sdot:
         return parts[0]
 
 
-class _Generic(_Pairs16):
+class _Generic(_Narrow):
     """Plain vector arithmetic: every product fits 16 bits."""
 
-    def __init__(self, f: Function, lanes: int, x: Val, bits: int, zero: int) -> None:
-        largest = max(zero, (1 << bits) - 1 - zero)
-        super().__init__(max(1, _MAX_I16 // (_MAX_X * largest)))
-        self._f, self._lanes, self._x = f, lanes, x
+    def __init__(self, f: Function, x: Val, bias: Val, largest: int, signed: bool) -> None:
+        super().__init__(f, x, bias, _MAX_I16 // (_MAX_X * largest))
+        self._signed = signed
 
     def add(self, i: int, codes: Val) -> None:
-        f, lanes = self._f, self._lanes
+        f = self._f
         quad = f.load(self._x, vec(I8, 4), 4 * i, align=4).sext(I16)
-        repeated = f.shuffle(quad, None, list(range(4)) * lanes)
-        self._accumulate(codes.sext(I16) * repeated)
+        repeated = f.shuffle(quad, None, list(range(4)) * (codes.type.lanes // 4))
+        self._accumulate((codes.sext(I16) if self._signed else codes.zext(I16)) * repeated)
 
     def _widen(self, narrow: Val) -> Val:
-        n = narrow.type.lanes
-        even = self._f.shuffle(narrow, None, range(0, n, 2)).sext(I32)
-        odd = self._f.shuffle(narrow, None, range(1, n, 2)).sext(I32)
-        return even + odd
+        return self._pairs(self._pairs(narrow.sext(I32)))
 
-    def total(self) -> Val:
-        pairs = self._sum()
-        n = pairs.type.lanes
-        even, odd = (self._f.shuffle(pairs, None, range(start, n, 2)) for start in (0, 1))
+    def _pairs(self, x: Val) -> Val:
+        """Sums of neighbours."""
+        even, odd = (self._f.shuffle(x, None, range(i, x.type.lanes, 2)) for i in (0, 1))
         return even + odd

@@ -1,10 +1,11 @@
 """How kernels read the units of each packed quantised layout."""
 
 from ggufc.backends.llvm.quants import blocks_of_32, k_quants
-from ggufc.backends.llvm.quants.format import FORMATS, Block, Format, Part, format_for
+from ggufc.backends.llvm.quants.format import BLOCK_K, FORMATS, Block, Format, Part, format_for
 from ggufc.backends.llvm.quants.views import OneRow, Rows, View
 
 __all__ = [
+    "BLOCK_K",
     "FORMATS",
     "Block",
     "Format",

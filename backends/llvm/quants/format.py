@@ -1,7 +1,7 @@
 """The description of a quantised layout that every kernel is generated from.
 
-A value is scale * (code - zero) + minimum. A *block* is 32 consecutive k, the run that shares an activation scale; its
-*parts* (one of 32 k, or two of 16) have a scale each.
+A value is scale * (code - zero) + minimum. A *block* is 32 consecutive k, the run that shares an
+activation scale; its *parts* (one of 32 k, or two of 16) have a scale each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ggufc.backends.llvm.kernel_builder import Val
-from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout, layout_for
+from ggufc.backends.llvm.layouts import Layout, layout_for
+from ggufc.backends.llvm.lowering import CodeType
 from ggufc.backends.llvm.quants.views import View
 from ggufc.ir import IRError
 
@@ -20,7 +21,7 @@ BLOCK_K = 32
 
 @dataclass(frozen=True)
 class Part:
-    """Codes of consecutive k in order, unsigned bytes as the view gives them, and their f32 scale."""
+    """Codes of consecutive k in order, unsigned bytes as the view has them, and their f32 scale."""
 
     codes: Sequence[Val]
     scale: Val
@@ -38,13 +39,11 @@ class Block:
 class Format:
     """How to read a layout: `header` what a unit has once, `blocks` those of one step of `step_k`.
 
-    Both take a view at the unit; `blocks` also takes the header and the step's number, 0 .. unit_k / step_k - 1.
-    Codes have `bits` bits and the value `zero` stands for 0.
+    Both take a view at the unit; `blocks` also takes the header and the step's number from 0.
     """
 
     layout: Layout
-    bits: int
-    zero: int
+    codes: CodeType
     step_k: int
     header: Callable[[View], Any]
     blocks: Callable[[View, Any, Val], Sequence[Block]]
@@ -69,7 +68,7 @@ def register(
 ) -> None:
     """Add the format of an element type's layout."""
     layout = layout_for(type_name)
-    FORMATS[layout.name] = Format(layout, bits, zero, step_k, header, blocks)
+    FORMATS[layout.name] = Format(layout, CodeType(bits, zero), step_k, header, blocks)
 
 
 def format_for(layout_name: str) -> Format:
@@ -79,6 +78,3 @@ def format_for(layout_name: str) -> Format:
             f"layout {layout_name!r} has no quantised format; known: {', '.join(FORMATS)}"
         )
     return FORMATS[layout_name]
-
-
-__all__ = ["BLOCK_K", "FORMATS", "GROUP_ROWS", "Block", "Format", "Part", "format_for", "register"]

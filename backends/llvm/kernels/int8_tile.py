@@ -1,0 +1,90 @@
+"""The tile of quantised weights and quantised activations, multiplied as integers block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ggufc.backends.llvm.kernel_builder import F32, I64, Val, Var
+from ggufc.backends.llvm.kernels.activations import Q8aRow
+from ggufc.backends.llvm.kernels.tile import Tile
+from ggufc.backends.llvm.lowering import block_dot, prepare_codes
+from ggufc.backends.llvm.quants import BLOCK_K, Block, Format, Rows, format_for
+from ggufc.backends.llvm.vector_math import muladd
+
+
+class Int8Tile(Tile):
+    """For each block of 32 k: an integer sum, scaled and added to the float32 sum."""
+
+    def one_pass(self, firsts: list[int]) -> list[list[Val]]:
+        f, fmt = self.f, format_for(self.layout.name)
+        sums = [self.accumulators() for _ in firsts]
+        with f.loop(self.layout.units(self.k), name="unit") as unit:
+            pointer = self.weights + unit * self.layout.unit_bytes
+            self.ask_ahead(pointer, self.layout.unit_bytes, firsts)
+            views = [Rows(f, self.isa, pointer, self.shape.lanes, first) for first in firsts]
+            headers = [fmt.header(view) for view in views]
+            with self._steps(fmt) as step:
+                k = unit * self.layout.unit_k + step * fmt.step_k
+                steps = [fmt.blocks(v, h, step) for v, h in zip(views, headers, strict=True)]
+                for i, blocks in enumerate(zip(*steps, strict=True)):
+                    self._block(fmt, blocks, k, i, sums)
+        return [[s.get() for s in slice_sums] for slice_sums in sums]
+
+    @contextmanager
+    def _steps(self, fmt: Format) -> Iterator[Val]:
+        """The steps of a unit; without a loop where there is one."""
+        if fmt.steps == 1:
+            yield self.f.const(I64, 0)
+            return
+        with self.f.loop(fmt.steps, name="step") as step:
+            yield step
+
+    def _block(
+        self, fmt: Format, blocks: Sequence[Block], k: Val, i: int, sums: list[list[Var]]
+    ) -> None:
+        """Add block i of the step that starts at k to all sums; one block for each slice."""
+        parts = range(len(blocks[0].parts))
+        totals = [self._totals(fmt, blocks, part, k, i) for part in parts]
+        for number, (block, accumulators) in enumerate(zip(blocks, sums, strict=True)):
+            for token, acc in enumerate(accumulators):
+                mine = [total[number][token] for total in totals]
+                acc.set(self._scaled(mine, block, k, i, token, acc.get()))
+
+    def _scaled(self, totals: list[Val], block: Block, k: Val, i: int, token: int, acc: Val) -> Val:
+        """acc + d * sum of (total * scale) + minimum * (d * sum of x)."""
+        row, scales = Q8aRow(self.k), [part.scale for part in block.parts]
+        per_block, at = self.x + (k >> 3), token * row.stride + 4 * i
+        d = self.f.load(per_block, F32, row.scales + at).splat(self.shape.lanes)
+        if len(totals) == 1:
+            value = muladd(totals[0].sitofp(), scales[0] * d, acc)
+        else:
+            first = totals[0].sitofp() * scales[0]
+            value = muladd(muladd(totals[1].sitofp(), scales[1], first), d, acc)
+        if block.minimum is None:
+            return value
+        scaled_sum = self.f.load(per_block, F32, row.scaled_sums + at)
+        return muladd(block.minimum, scaled_sum.splat(self.shape.lanes), value)
+
+    def _totals(
+        self, fmt: Format, blocks: Sequence[Block], part: int, k: Val, i: int
+    ) -> list[list[Val]]:
+        """The integer sums of one part of block i: for each slice, one vector a token."""
+        row, parts = Q8aRow(self.k), len(blocks[0].parts)
+        start = BLOCK_K * i + BLOCK_K // parts * part
+        if parts == 1:
+            negative = self.x + (k >> 3) + (row.negative_sums + start // 8)
+        else:
+            negative = self.x + (k >> 2) + (row.negative_half_sums + start // 4)
+        x, lanes, tokens = self.x + k + start, self.shape.lanes, range(self.shape.tokens)
+        offsets = [token * row.stride for token in tokens]
+        dots = [
+            [block_dot(self.f, self.isa, lanes, x + at, negative + at, fmt.codes) for at in offsets]
+            for _ in blocks
+        ]
+        for quad in range(len(blocks[0].parts[part].codes)):
+            for block, slice_dots in zip(blocks, dots, strict=True):
+                codes = prepare_codes(self.isa, block.parts[part].codes[quad], fmt.codes)
+                for dot in slice_dots:
+                    dot.add(quad, codes)
+        return [[dot.total() for dot in slice_dots] for slice_dots in dots]

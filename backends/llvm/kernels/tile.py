@@ -1,0 +1,80 @@
+"""The innermost functions of `linear`: 16 rows of a weight by a few tokens, over all of K.
+
+A tile function `(weights, x, sums)` reads one row group of a weight and `tokens` consecutive rows of x,
+and stores float32 sums [tokens][16]. Every element is the sum of the same operations in the same order
+whatever the tile, so results do not depend on how tokens and rows were divided. One function serves
+all weights of its layout and K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ggufc.backends.llvm.isa import Isa
+from ggufc.backends.llvm.kernel_builder import F32, Function, Val, Var, vec
+from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout
+
+# How far ahead of the weights that are being multiplied the next ones are asked for.
+_PREFETCH_BYTES = 2304
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """`tokens` rows of x by slices of `lanes` weight rows, `together` of them in one pass over K."""
+
+    tokens: int
+    lanes: int
+    together: int = 1
+
+    def passes(self) -> list[list[int]]:
+        """The first rows of the slices of each pass."""
+        rows = range(0, GROUP_ROWS, self.lanes)
+        return [list(rows[i : i + self.together]) for i in range(0, len(rows), self.together)]
+
+
+# Measured: more tokens amortise the decoding of weights until accumulators leave the registers.
+_SHAPES = {
+    "vnni512": (TileShape(8, 16), TileShape(4, 16), TileShape(2, 16), TileShape(1, 16)),
+    "avx2": (TileShape(4, 8), TileShape(2, 8, 2), TileShape(1, 8, 2)),
+    "sdot": (TileShape(4, 8), TileShape(2, 8, 2), TileShape(1, 16)),
+    "generic": (TileShape(4, 8), TileShape(2, 8), TileShape(1, 8, 2)),
+}
+
+
+def tile_shapes(isa: Isa) -> tuple[TileShape, ...]:
+    """The shapes of an instruction set, most tokens first; the last takes one token."""
+    return _SHAPES[isa.dot]
+
+
+class Tile:
+    """A tile function being written: its pointers, and what the kinds of tile share."""
+
+    def __init__(
+        self, f: Function, isa: Isa, layout: Layout, k: int, shape: TileShape, prefetch: bool
+    ) -> None:
+        self.f, self.isa, self.layout, self.k, self.shape = f, isa, layout, k, shape
+        self.weights, self.x = f.arg("weights"), f.arg("x")
+        self._prefetch = prefetch
+
+    def emit(self) -> None:
+        """Write the function, pass by pass."""
+        for firsts in self.shape.passes():
+            for first, sums in zip(firsts, self.one_pass(firsts), strict=True):
+                for token, value in enumerate(sums):
+                    self.f.store(value, self.f.arg("sums"), 4 * (GROUP_ROWS * token + first))
+
+    def one_pass(self, firsts: list[int]) -> list[list[Val]]:
+        """The sums of the slices that begin at these rows: for each slice, one vector a token."""
+        raise NotImplementedError
+
+    def accumulators(self) -> list[Var]:
+        """A zero vector for each token."""
+        type_ = vec(F32, self.shape.lanes)
+        return [self.f.var(type_, 0.0) for _ in range(self.shape.tokens)]
+
+    def ask_ahead(self, pointer: Val, nbytes: int, firsts: list[int]) -> None:
+        """Prefetch what follows `nbytes` at a pointer; later passes find it in the cache anyway."""
+        if self._prefetch and firsts[0] == 0:
+            for line in range(0, nbytes, _LINE):
+                self.f.prefetch(pointer, _PREFETCH_BYTES + line)
