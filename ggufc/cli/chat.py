@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ggufc.cli.common import (
@@ -80,12 +81,12 @@ def take_turn(model: "Model", messages: Messages, said: str, arguments: argparse
 
     messages.append({"role": "user", "content": said})
     shown: list[str] = []
+    settings = generation_settings(arguments)
     try:
-        for event in model.chat(messages, stream=True, **generation_settings(arguments)):
-            shown.append(event.text)
-            print(event.text, end="", flush=True)
-    except KeyboardInterrupt:
-        shown.append("")
+        with suppress(KeyboardInterrupt):
+            for event in model.chat(messages, stream=True, **settings):
+                shown.append(event.text)
+                print(event.text, end="", flush=True)
     except RunError as error:
         messages.pop()
         report(describe(error))

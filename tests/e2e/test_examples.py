@@ -1,0 +1,69 @@
+"""Every example runs, as a program of its own, and prints what its text promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.shared import ROOT
+from tests.support.tiny_gguf import chain_model, tiny_model
+
+EXAMPLES = ROOT / "examples"
+
+
+def run_example(folder: Path, name: str, *arguments: str | Path) -> str:
+    """Standard output of an example that must succeed; it works in `folder`."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_model().write(tmp_path / "tiny.gguf")
+
+
+def test_all_examples_are_tested() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"}
+    assert names == {"compile_and_run.py", "chat.py", "inspect_ir.py", "add_an_op.py"}
+
+
+def test_compile_and_run(tmp_path: Path) -> None:
+    source = chain_model([5] * 64).write(tmp_path / "five.gguf")
+    for _ in range(2):
+        assert run_example(tmp_path, "compile_and_run.py", source, "a") == "a" * 17 + "\n"
+    assert (tmp_path / "five.ggufc").is_dir()
+
+
+def test_chat(tmp_path: Path, tiny: Path) -> None:
+    out = run_example(tmp_path, "chat.py", tiny, "hi", "again")
+    assert out.startswith("> hi\n")
+    assert out.count("tokens reused)") == 2
+    assert "(0 of" in out
+
+
+def test_inspect_ir(tmp_path: Path, model: Path) -> None:
+    lines = run_example(tmp_path, "inspect_ir.py", model).splitlines()
+    assert [line.split(":")[0] for line in lines if line[0] != " "] == [
+        "graph",
+        "fused",
+        "planned",
+        "object",
+    ]
+    assert "%embd = embed(%tokens, @token_embd.weight)" in lines[2]
+
+
+def test_add_an_op(tmp_path: Path) -> None:
+    out = run_example(tmp_path, "add_an_op.py")
+    assert "%logits = relu_squared(%embd) : f32[B, 64]" in out
+    assert float(out.rsplit(maxsplit=1)[1]) < 1e-6
