@@ -6,6 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.golden import Golden
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` writes what golden tests find instead of comparing it."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compares text with files of tests/data."""
+    return Golden(update=bool(request.config.getoption("--update-golden")))
+
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:

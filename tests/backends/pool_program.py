@@ -77,9 +77,11 @@ def load(isa: Isa) -> NativeLibrary:
     return NativeLibrary(emit_object(module, machine), isa, ("stress",))
 
 
-def run(threads: int, calls: int, rounds: int, delay: int) -> dict[str, float]:
+def run(
+    threads: int, calls: int, rounds: int, delay: int, isa: str | None = None
+) -> dict[str, float]:
     """Run the stress and say how many failures there were and how long it took."""
-    library = load(isa_named(host_isas()[0]))
+    library = load(isa_named(isa or host_isas()[0]))
     pool = library.pool(threads)
     call = np.zeros(LINES // 8 + threads * LINE // 8 + 8, np.int64)
     call[ROUNDS // 8], call[DELAY // 8] = rounds, delay
