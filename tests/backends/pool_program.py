@@ -98,4 +98,5 @@ def run(
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(*(int(a) for a in sys.argv[1:5]))))
+    threads, calls, rounds, delay = map(int, sys.argv[1:])
+    print(json.dumps(run(threads, calls, rounds, delay)))

@@ -87,6 +87,6 @@ def plan_model(
 
 
 @cache
-def planned_model(architecture: str, type_name: str = "f32", **sizes: int) -> PlannedModel:
+def planned_model(architecture: str, type_name: str = "f32", **sizes: Any) -> PlannedModel:
     """A tiny model of an architecture; all matrices are of one type."""
     return plan_model(tiny_model(architecture, type_name=type_name, **sizes))
