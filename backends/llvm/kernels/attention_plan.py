@@ -31,6 +31,7 @@ class Plan:
     key_vectors: int
     value_vectors: int
     tiles: int
+    is_memory_bound: bool
 
     @property
     def group(self) -> int:
@@ -67,6 +68,7 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
         next(n for n in (4, 2, 1) if n * rows <= max(budget, rows)),
         min(values.padded_dim // LANES, max(1, budget // rows)),
         _PREFILL_TILES if prefill else 1,
+        is_memory_bound=not prefill,
     )
 
 

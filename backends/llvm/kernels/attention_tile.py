@@ -52,33 +52,42 @@ class Tile:
     def attend(self, first: Val, keys: Val, values: Val, begin: Val, count: Val) -> None:
         """Add keys begin .. begin + count to the rows; pointers are at position 0 of the head.
 
-        `positions` holds the rows' positions, in order.
+        `positions` holds the rows' positions, in order. Where memory sets the pace it is asked for
+        early: the block's values while its keys are used, and what follows the keys while its
+        values are.
         """
         f, plan = self.f, self.plan
         step = LANES * plan.key_vectors
         groups = (count + (step - 1)) // step
         with f.loop(groups, name="keys") as group:
-            tile = keys + begin * plan.keys.row_bytes + group * (step * plan.keys.row_bytes)
-            self._score(first, tile, begin + group * step, self.scores + group * (4 * step))
+            key = begin + group * step
+            tile, ahead = (
+                pointer + key * layout.row_bytes
+                for pointer, layout in ((keys, plan.keys), (values, plan.values))
+            )
+            self._score(first, tile, ahead, key, self.scores + group * (4 * step))
         with f.loop(plan.rows, name="row") as row:
             self._weigh(first + row, row, groups)
-        self._mix(first, values + begin * plan.values.row_bytes, count)
+        ahead = keys + (begin + count) * plan.keys.row_bytes
+        self._mix(first, values + begin * plan.values.row_bytes, ahead, count)
 
     # -- scores ---------------------------------------------------------------------------------
 
-    def _score(self, first: Val, tile: Val, key: Val, target: Val) -> None:
+    def _score(self, first: Val, tile: Val, ahead: Val, key: Val, target: Val) -> None:
         """Scores of `key_vectors` vectors of keys, from `key` on, masked, to `target`."""
         f, plan, operands = self.f, self.plan, self.key_operands
         n = plan.key_vectors
         sums = [[f.var(SUMS, 0.0) for _ in range(n)] for _ in range(plan.rows)]
         q = self.state.q + first * self.state.q_stride
-        vectors = [tile + i * plan.keys.block_bytes for i in range(n)]
+        blocks = [i * plan.keys.block_bytes for i in range(n)]
+        vectors = [tile + block for block in blocks]
         steps = -(-plan.keys.dim // operands.pair)
         whole = steps // _UNROLL * _UNROLL
         if whole:
             with f.loop(whole, step=_UNROLL, name="step") as i:
                 at = [v + i * VECTOR_BYTES for v in vectors]
                 factors = q + i * operands.step_factor_bytes
+                self._prefetch([ahead + block + i * VECTOR_BYTES for block in blocks], _UNROLL)
                 for u in range(_UNROLL):
                     self._multiply(operands, sums, at, factors, self.state.q_stride, u)
         for u in range(whole, steps):
@@ -154,18 +163,21 @@ class Tile:
 
     # -- values ---------------------------------------------------------------------------------
 
-    def _mix(self, first: Val, values: Val, count: Val) -> None:
+    def _mix(self, first: Val, values: Val, ahead: Val, count: Val) -> None:
         """Rescale the outputs and add the weighted values of the block's `count` keys."""
         f, plan = self.f, self.plan
         together = plan.value_vectors
         groups, rest = divmod(plan.chunks, together)
         with f.loop(groups, name="chunk") as group:
             chunk = group * together
-            self._mix_chunks(first, values, count, chunk, together)
+            self._mix_chunks(first, values, ahead, count, chunk, together)
         if rest:
-            self._mix_chunks(first, values, count, f.const(I64, groups * together), rest)
+            chunk = f.const(I64, groups * together)
+            self._mix_chunks(first, values, ahead, count, chunk, rest)
 
-    def _mix_chunks(self, first: Val, values: Val, count: Val, chunk: Val, n: int) -> None:
+    def _mix_chunks(
+        self, first: Val, values: Val, ahead: Val, count: Val, chunk: Val, n: int
+    ) -> None:
         f, state, plan = self.f, self.state, self.plan
         outputs = state.outputs + first * state.output_stride + chunk * _SUM_BYTES
         sums = []
@@ -173,12 +185,13 @@ class Tile:
             rescale = f.load(self.rescale, F32, 4 * r).splat(LANES)
             at = [r * state.output_stride + i * _SUM_BYTES for i in range(n)]
             sums.append([f.var(SUMS, f.load(outputs, SUMS, a) * rescale) for a in at])
-        self._add_values(sums, values + chunk * plan.values.chunk_bytes, count)
+        offset = chunk * plan.values.chunk_bytes
+        self._add_values(sums, values + offset, ahead + offset, count)
         for r, row in enumerate(sums):
             for i, s in enumerate(row):
                 f.store(s.get(), outputs, r * state.output_stride + i * _SUM_BYTES)
 
-    def _add_values(self, sums: list[list[Var]], values: Val, count: Val) -> None:
+    def _add_values(self, sums: list[list[Var]], values: Val, ahead: Val, count: Val) -> None:
         """Add count weighted values; of memory beyond them nothing is used."""
         f, operands, layout = self.f, self.value_operands, self.plan.values
         in_block = layout.block // operands.pair
@@ -187,7 +200,9 @@ class Tile:
 
         def multiply(step: Val, unrolled: int, first_only: bool = False) -> None:
             place = step // in_block * layout.block_bytes + step % in_block * VECTOR_BYTES
-            vectors = [values + place + i * layout.chunk_bytes for i in range(len(sums[0]))]
+            chunks = [place + i * layout.chunk_bytes for i in range(len(sums[0]))]
+            vectors = [values + chunk for chunk in chunks]
+            self._prefetch([ahead + chunk for chunk in chunks], unrolled)
             factors = self.scores + step * operands.step_factor_bytes
             for u in range(unrolled):
                 self._multiply(operands, sums, vectors, factors, _SCORE_STRIDE, u, first_only)
@@ -199,6 +214,13 @@ class Tile:
         if operands.pair == 2:
             with f.if_((count & 1).ne(0)):
                 multiply(steps, 1, first_only=True)
+
+    def _prefetch(self, pointers: list[Val], steps: int) -> None:
+        """Ask for the next `steps` vectors at each pointer, if memory sets the pace."""
+        if self.plan.is_memory_bound:
+            for pointer in pointers:
+                for u in range(steps):
+                    self.f.prefetch(pointer, u * VECTOR_BYTES, locality=2)
 
     # -- rows -----------------------------------------------------------------------------------
 
