@@ -1,0 +1,310 @@
+"""Tokenizer: text to ids and back, over one vocabulary and one model of merging.
+
+Three ways to read text, `control_tokens`:
+
+* "native": control tokens and markers in the text become their single ids, and the text is
+  normalised as the model was trained with. For trusted text.
+* "control-only": control tokens are ordinary characters, everything else as native.
+* "literal": as control-only, and the text is taken as it is, without normalisation.
+
+User-defined tokens match in all three; `encode_marked` tells apart who wrote each character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Protocol
+
+from ggufc.tokenizer.dropped import dropped_offsets, normalize_nfc
+from ggufc.tokenizer.errors import DroppedBytesError, TextError, TokenizerError
+from ggufc.tokenizer.markers import is_marker_text
+from ggufc.tokenizer.provenance import Policy, Provenance
+from ggufc.tokenizer.spec import TokenizerSpec, TokenType
+from ggufc.tokenizer.special_tokens import AddedTokens, Match
+
+ControlTokens = Literal["native", "literal", "control-only"]
+_MODES = ("native", "literal", "control-only")
+
+
+class Model(Protocol):
+    """How a stretch of text without added tokens becomes ids."""
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, each by itself."""
+
+    def refine(self, text: str) -> list[str | int]:
+        """The text with what the model takes out of it before encoding."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Ids and what is to be told about them.
+
+    `dropped_bytes`: (byte offset in the text's UTF-8, value) of bytes that the vocabulary has no
+    token for; `control_in_content`: (character offset, id) of control tokens spelled by content.
+    """
+
+    ids: list[int]
+    dropped_bytes: list[tuple[int, int]] = field(default_factory=list)
+    control_in_content: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Tokenizer:
+    """Encodes and decodes. Safe to use from several threads."""
+
+    def __init__(self, spec: TokenizerSpec, model: Model) -> None:
+        self.spec = spec
+        self._model = model
+        self._types = spec.types
+        self._bytes = memoryview(spec.arrays["token_bytes"])
+        self._ends = memoryview(spec.arrays["token_ends"])
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens."""
+        return len(self._ends)
+
+    @property
+    def bos_id(self) -> int | None:
+        """The token that begins a text, None where the vocabulary has none."""
+        return self.spec.special.get("bos")
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """Tokens that end a turn: eos, eot, eom and the well-known ones of the vocabulary."""
+        return frozenset(self.spec.stop_ids)
+
+    # Encoding
+
+    def encode(
+        self,
+        text: str | bytes,
+        *,
+        control_tokens: ControlTokens = "native",
+        add_special: bool = True,
+    ) -> list[int]:
+        """The ids of a text; bytes may hold anything, a str no surrogates (TextError).
+
+        `add_special` adds the begin and end tokens that the vocabulary asks for.
+        """
+        return self._encode(text, control_tokens, add_special).ids
+
+    def encode_with_details(
+        self,
+        text: str | bytes,
+        *,
+        control_tokens: ControlTokens = "native",
+        add_special: bool = True,
+        strict: bool = False,
+    ) -> Encoding:
+        """As `encode`, with the bytes that were dropped.
+
+        `strict`: raises DroppedBytesError instead where any are.
+        """
+        encoding = self._encode(text, control_tokens, add_special)
+        if strict and encoding.dropped_bytes:
+            offset, value = encoding.dropped_bytes[0]
+            raise DroppedBytesError(
+                f"byte 0x{value:02x} at byte offset {offset} has no token in this vocabulary "
+                f"({len(encoding.dropped_bytes)} bytes would be dropped)",
+                encoding.dropped_bytes,
+            )
+        return encoding
+
+    def encode_marked(
+        self,
+        text: str,
+        authored_by_template: Sequence[bool] | bytes,
+        *,
+        policy: Policy = "literal",
+        assistant: Sequence[bool] | bytes | None = None,
+        add_special: bool = False,
+    ) -> Encoding:
+        """The ids of a rendered prompt, of which the template wrote some characters.
+
+        `authored_by_template` and `assistant` have one entry a character: written by the template;
+        written by the assistant in an earlier turn. A control token is matched only where the
+        template wrote every character of it; a marker under "literal" and "reject" only where
+        template or assistant did, under "control-only" anywhere; "native" matches everything.
+        The text between two matches is split and merged in one piece, whoever wrote it.
+        """
+        marks = Provenance(text, authored_by_template, assistant, policy)
+        permit = None if policy == "native" else marks.permit(self.is_control, self.is_marker)
+        encoding = self._assemble(_valid(text), self._native_tokens.find(text, permit), True)
+        forged = [
+            (match.start, match.token)
+            for match in self._control_tokens.every(text)
+            if marks.has_content(match.start, match.end)
+        ]
+        ids = self._with_special(encoding.ids) if add_special else encoding.ids
+        return Encoding(ids, encoding.dropped_bytes, forged)
+
+    def find_control_tokens(self, text: str) -> list[tuple[int, int]]:
+        """(character offset, id) of every control token spelled in the text."""
+        return [(match.start, match.token) for match in self._control_tokens.every(text)]
+
+    def _encode(self, text: str | bytes, mode: ControlTokens, add_special: bool) -> Encoding:
+        if mode not in _MODES:
+            raise TokenizerError(f"control_tokens is {mode!r}, allowed: {', '.join(_MODES)}")
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "surrogateescape")
+        else:
+            _valid(text)
+        added = self._native_tokens if mode == "native" else self._user_tokens
+        encoding = self._assemble(text, added.find(text), mode != "literal")
+        if add_special:
+            return Encoding(self._with_special(encoding.ids), encoding.dropped_bytes)
+        return encoding
+
+    def _assemble(self, text: str, matches: Iterator[Match], normalize: bool) -> Encoding:
+        """Ids of the matches and of the text between them."""
+        items: list[str | int] = []
+        dropped: list[tuple[int, int]] = []
+        position = 0
+        for match in [*matches, Match(len(text), len(text), -1)]:
+            if match.start > position:
+                between = text[position : match.start]
+                dropped += self._dropped(text, position, between, normalize)
+                items += self._model.refine(self._normalized(between, normalize))
+            if match.token >= 0:
+                items.append(match.token)
+            position = match.end
+        return Encoding(self._joined(items), dropped)
+
+    def _joined(self, items: list[str | int]) -> list[int]:
+        encoded = iter(self._model.encode([item for item in items if isinstance(item, str)]))
+        ids: list[int] = []
+        for item in items:
+            if isinstance(item, int):
+                ids.append(item)
+            else:
+                ids += next(encoded)
+        return ids
+
+    def _normalized(self, text: str, normalize: bool) -> str:
+        return normalize_nfc(text) if normalize and self.spec.nfc else text
+
+    def _dropped(
+        self, text: str, start: int, between: str, normalize: bool
+    ) -> Iterable[tuple[int, int]]:
+        if not self.spec.missing_bytes or self.spec.byte_fallback:
+            return ()
+        nfc = normalize and self.spec.nfc
+        found = dropped_offsets(between, self._missing, nfc)
+        if not found:
+            return ()
+        base = len(text[:start].encode("utf-8", "surrogateescape"))
+        return [(base + offset, value) for offset, value in found]
+
+    def _with_special(self, ids: list[int]) -> list[int]:
+        special, spec = self.spec.special, self.spec
+        head = [special["bos"]] if spec.add_bos and "bos" in special else []
+        tail = [special["eos"]] if spec.add_eos and "eos" in special else []
+        if spec.add_sep and not tail and "sep" in special:
+            tail = [special["sep"]]
+        return [*head, *ids, *tail]
+
+    @cached_property
+    def _missing(self) -> bytes:
+        return bytes(self.spec.missing_bytes)
+
+    # Added tokens
+
+    @cached_property
+    def _native_tokens(self) -> AddedTokens:
+        return self._added((TokenType.CONTROL, TokenType.USER_DEFINED))
+
+    @cached_property
+    def _user_tokens(self) -> AddedTokens:
+        return self._added((TokenType.USER_DEFINED,))
+
+    @cached_property
+    def _control_tokens(self) -> AddedTokens:
+        return self._added((TokenType.CONTROL,))
+
+    def _added(self, types: tuple[TokenType, ...]) -> AddedTokens:
+        ids = [int(i) for kind in types for i in (self._types == kind).nonzero()[0]]
+        if TokenType.CONTROL in types and "unk" in self.spec.special:
+            ids.append(self.spec.special["unk"])
+        texts = [(self.token_text(token), token) for token in ids]
+        if self.spec.kind in ("spm", "gemma4"):
+            texts += [("\u2581" * len(t), i) for t, i in texts if len(t) > 1 and t.strip(" ") == ""]
+        return AddedTokens(texts, self.spec.strip)
+
+    # Tokens
+
+    def token_bytes(self, token: int) -> bytes:
+        """What one token stands for; empty for ids outside the vocabulary."""
+        if not 0 <= token < len(self._ends):
+            return b""
+        start = self._ends[token - 1] if token else 0
+        return bytes(self._bytes[start : self._ends[token]])
+
+    def token_text(self, token: int) -> str:
+        """What one token stands for, as text; bytes that are no character become U+FFFD."""
+        return self.token_bytes(token).decode("utf-8", "replace")
+
+    def token_type(self, token: int) -> TokenType:
+        """The type of one token; UNUSED for ids outside the vocabulary and unknown types."""
+        if 0 <= token < len(self._types) and 1 <= self._types[token] <= TokenType.BYTE:
+            return TokenType(int(self._types[token]))
+        return TokenType.UNUSED
+
+    def is_control(self, token: int) -> bool:
+        """Whether a token is a control token: the vocabulary's own type, or the unknown token."""
+        kind = self.token_type(token)
+        return kind == TokenType.CONTROL or (
+            kind == TokenType.UNKNOWN and token == self.spec.special.get("unk")
+        )
+
+    def is_marker(self, token: int) -> bool:
+        """Whether a token is a user-defined one that is neither white space nor plain text."""
+        kind = self.token_type(token)
+        return kind == TokenType.USER_DEFINED and is_marker_text(self.token_bytes(token))
+
+    # Decoding
+
+    def decode(self, ids: Iterable[int]) -> bytes:
+        """What the tokens stand for, end to end; ids outside the vocabulary are skipped."""
+        return b"".join(map(self.token_bytes, ids))
+
+    def decode_text(
+        self, ids: Sequence[int], *, skip_control: bool = False, clean_up: bool = False
+    ) -> str:
+        """The text of a whole sequence; each invalid byte sequence becomes one U+FFFD.
+
+        Undoes the space that encoding puts before a text. `skip_control` leaves control tokens
+        out; `clean_up` tidies the spaces before punctuation, for families that ask for it.
+        """
+        kept = [token for token in ids if not (skip_control and self.is_control(token))]
+        text = self.decode(kept).decode("utf-8", "replace")
+        if self.spec.add_space_prefix and text.startswith(" "):
+            text = text[1:]
+        return _cleaned(text) if clean_up and self.spec.clean_up else text
+
+
+def _valid(text: str) -> str:
+    """The text itself. Raises TextError where half a surrogate pair stands in it."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"text has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character "
+            f"{error.start}: it is not a character",
+            error.start,
+        ) from None
+    return text
+
+
+_CLEAN_UPS = (
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
+    (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+)  # fmt: skip
+
+
+def _cleaned(text: str) -> str:
+    for spaced, tidy in _CLEAN_UPS:
+        text = text.replace(spaced, tidy)
+    return text

@@ -1,0 +1,89 @@
+"""Runs a pre-tokenizer's steps over text: strings in, the list of their pieces out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import regex
+
+from ggufc.tokenizer import pretokenizers
+from ggufc.tokenizer.pretokenizers import PreTokenizer
+
+Splitter = Callable[[str], list[str]]
+
+
+def splitter(row: PreTokenizer) -> Splitter:
+    """The splitter of one row: non-empty pieces, in order, that join to the text."""
+    steps = (row.fused,) if row.fused else row.steps
+    return _chained(steps)
+
+
+def stepwise_splitter(row: PreTokenizer) -> Splitter:
+    """As `splitter`, always step by step: the definition that fused patterns are tested against."""
+    return _chained(row.steps)
+
+
+@lru_cache(maxsize=64)
+def _chained(steps: tuple[str, ...]) -> Splitter:
+    splitters = [_step(step) for step in steps]
+    if len(splitters) == 1:
+        return splitters[0]
+
+    def split(text: str) -> list[str]:
+        pieces = [text] if text else []
+        for one in splitters:
+            pieces = [part for piece in pieces for part in one(piece)]
+        return pieces
+
+    return split
+
+
+def _step(pattern: str) -> Splitter:
+    special = _FROM_RIGHT.get(pattern)
+    return special if special is not None else _pattern_splitter(pattern)
+
+
+def _pattern_splitter(pattern: str) -> Splitter:
+    version = regex.V1 if "--" in pattern else regex.V0
+    find = regex.compile(pattern, version).findall
+    cut = regex.compile(f"({pattern})", version).split
+
+    def split(text: str) -> list[str]:
+        pieces: list[str] = find(text)
+        if sum(map(len, pieces)) == len(text):
+            return pieces
+        return list(filter(None, cut(text)))
+
+    return split
+
+
+def _right_grouping(pattern: str) -> Splitter:
+    runs = regex.compile(pattern)
+
+    def split(text: str) -> list[str]:
+        pieces: list[str] = []
+        end = 0
+        for match in runs.finditer(text):
+            if match.start() > end:
+                pieces.append(text[end : match.start()])
+            pieces += _threes_from_right(match.group())
+            end = match.end()
+        if end < len(text):
+            pieces.append(text[end:])
+        return pieces
+
+    return split
+
+
+def _threes_from_right(run: str) -> list[str]:
+    head = len(run) % 3
+    groups = [run[i : i + 3] for i in range(head, len(run), 3)]
+    return [run[:head], *groups] if head else groups
+
+
+_FROM_RIGHT: dict[str, Splitter] = {
+    pretokenizers.NUMBERS_FROM_RIGHT: _right_grouping(r"\p{N}+"),
+    pretokenizers.DIGITS_FROM_RIGHT: _right_grouping(r"\d+"),
+    pretokenizers.WHOLE_DIGITS_FROM_RIGHT: _right_grouping(r"\d++\b"),
+}

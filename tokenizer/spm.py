@@ -1,0 +1,67 @@
+"""Byte-pair encoding over whole text with U+2581 for spaces: SentencePiece's and Gemma 4's.
+
+Both merge characters; what is no token becomes byte tokens. Text is cut where nothing can merge,
+between characters that no token has side by side: that changes no id, but lets pieces be
+remembered and many be merged at once.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from ggufc.tokenizer.arrays import UInt8Array, pair_hashes
+from ggufc.tokenizer.bpe import PairEncoder
+from ggufc.tokenizer.spec import TokenizerSpec, TokenType
+from ggufc.tokenizer.special_tokens import AddedTokens
+
+_SPACE_MARK = "\u2581"
+
+
+class SpaceMarkModel:
+    """The models of kinds spm and gemma4."""
+
+    def __init__(self, spec: TokenizerSpec, encoder: PairEncoder) -> None:
+        self._encoder = encoder
+        self._prefix = " " if spec.add_space_prefix else ""
+        self._joins: UInt8Array = spec.arrays["joins"]
+        self._space_runs = AddedTokens(_space_runs(spec), {})
+
+    def refine(self, text: str) -> list[str | int]:
+        """Spaces for marks; runs of spaces that mix both and are one token are taken out.
+
+        Runs of one kind are found as added tokens, before this.
+        """
+        if _SPACE_MARK not in text:
+            return [text]
+        text = text.replace(_SPACE_MARK, " ")
+        items: list[str | int] = []
+        position = 0
+        for match in self._space_runs.find(text):
+            if match.start > position:
+                items.append(text[position : match.start])
+            items.append(match.token)
+            position = match.end
+        return [*items, text[position:]] if position < len(text) else items
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, a space put before it where the vocabulary asks for that."""
+        return self._encoder.encode([self._pieces(self._prefix + text) for text in texts])
+
+    def _pieces(self, text: str) -> list[str]:
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
+        bits = pair_hashes(codes[:-1], codes[1:]) & np.uint32(8 * len(self._joins) - 1)
+        joined = self._joins[bits >> 3] >> (bits & 7).astype(np.uint8) & 1
+        cuts = (np.flatnonzero(joined == 0) + 1).tolist()
+        return [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+
+
+def _space_runs(spec: TokenizerSpec) -> list[tuple[str, int]]:
+    tokens = spec.tokens if spec.kind == "spm" else []
+    user = (spec.types == TokenType.USER_DEFINED).nonzero()[0].tolist() if tokens else []
+    return [
+        (tokens[token].decode(), token)
+        for token in user
+        if len(tokens[token]) > 1 and tokens[token].strip(b" ") == b""
+    ]
