@@ -1,0 +1,248 @@
+"""The loops around the innermost functions of `linear`, which share work out over threads.
+
+Work is cut into pieces of output rows times blocks of tokens, of which every thread takes a contiguous
+run. Within a block of tokens the activations stay in the cache while the weights pass once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ggufc.backends.llvm.kernel import Kernel, OperandSignature
+from ggufc.backends.llvm.kernel_builder import F32, I64, VOID, Val, vec
+from ggufc.backends.llvm.kernels.activations import Q8aRow
+from ggufc.backends.llvm.kernels.bf16_panel import (
+    PANEL_GROUPS,
+    SUMS_STRIDE,
+    decode_function,
+    multiply_function,
+)
+from ggufc.backends.llvm.kernels.linear_tiles import tile_function
+from ggufc.backends.llvm.kernels.tile import TileShape, tile_shapes
+from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout, layout_named
+from ggufc.backends.llvm.lowering.tiles import TILE_BYTES, TILE_ROW_BYTES, tiles_of
+from ggufc.backends.llvm.quants import BLOCK_K, format_for
+from ggufc.ir.types import max_dim, round_up
+
+# Activations of one block of tokens: at most half of the second-level cache of most processors.
+_BLOCK_BYTES = 256 << 10
+# Of bf16 products: tokens and columns of x whose tiles are worked on at a time, and panels that
+# share them. A chunk of tokens, decoded panels and sums stay in the second-level cache together.
+_PANEL_TOKENS, _PANEL_COLUMNS, _PANELS = 512, 512, 4
+
+ROW = vec(F32, GROUP_ROWS)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A packed weight [rows, k] and its pointer."""
+
+    pointer: Val
+    layout: Layout
+    rows: int
+    k: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of 16 rows."""
+        return -(-self.rows // GROUP_ROWS)
+
+    def group(self, index: Val) -> Val:
+        """Where a row group begins."""
+        return self.pointer + index * self.layout.group_bytes(self.k)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Output columns from `column` on: of one matrix, or of several equal in shape and combined."""
+
+    matrices: tuple[Matrix, ...]
+    column: int
+
+    @property
+    def rows(self) -> int:
+        return self.matrices[0].rows
+
+    @property
+    def groups(self) -> int:
+        return self.matrices[0].groups
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Products of one row group with `tokens` tokens: for each matrix a pointer to rows of 16."""
+
+    pointers: tuple[Val, ...]
+    stride: int
+    tokens: int
+
+    def load(self, matrix: int, token: Val | int) -> Val:
+        """The 16 sums of a token."""
+        f = self.pointers[0].f
+        return f.load(self.pointers[matrix] + f.coerce(token, I64) * self.stride, ROW)
+
+
+# What is done with the sums of a segment's row group, from a token on.
+Epilogue = Callable[[Segment, Val, Val, Sums], None]
+# The pieces [low, high) of a segment for the tokens [token, end).
+Body = Callable[[Segment, Val, Val, Val, Val], None]
+
+
+def matrices(k: Kernel, name: str) -> list[Matrix]:
+    """The weights of an operand name."""
+    pairs = zip(k.signature.named(name), k.pointers(name), strict=True)
+    return [_matrix(operand, pointer) for operand, pointer in pairs]
+
+
+def _matrix(operand: OperandSignature, pointer: Val) -> Matrix:
+    rows, columns = operand.type.max_shape
+    return Matrix(pointer, layout_named(operand.layout or ""), rows, columns)
+
+
+def emit_products(k: Kernel, segments: list[Segment], epilogue: Epilogue) -> None:
+    """Multiply x by the weights of all segments, as x's type asks for."""
+    (x,) = k.signature.named("x")
+    loops = PanelLoops if x.type.dtype.name == "bf16" else TileLoops
+    loops(k, segments, epilogue).emit()
+
+
+class _Loops:
+    """A thread's run of pieces: `size` row groups each, times blocks of `block_tokens`."""
+
+    def __init__(self, k: Kernel, segments: list[Segment], epilogue: Epilogue) -> None:
+        self.k, self.f, self.segments, self.epilogue = k, k.f, segments, epilogue
+        self.x = k.pointer("x")
+
+    def each(self, size: int, block_tokens: int, body: Body) -> None:
+        """Call `body` for this thread's part of every segment and block."""
+        counts = [-(-segment.groups // size) for segment in self.segments]
+        with self._blocks(sum(counts), block_tokens) as (token, first, last):
+            end, start = self.f.smin(token + block_tokens, self.k.n), 0
+            for segment, count in zip(self.segments, counts, strict=True):
+                low, high = (self._clamp(at - start, count) for at in (first, last))
+                body(segment, low, high, token, end)
+                start += count
+
+    @contextmanager
+    def _blocks(self, pieces: int, block_tokens: int) -> Iterator[tuple[Val, Val, Val]]:
+        """For each of this thread's blocks: its first token and its range of pieces."""
+        count = (self.k.n + (block_tokens - 1)) // block_tokens
+        begin, end = self.k.share(count * pieces)
+        stop = (end + (pieces - 1)) // pieces
+        with self.f.loop(stop, begin // pieces, name="block") as block:
+            first, last = (self._clamp(at - block * pieces, pieces) for at in (begin, end))
+            yield block * block_tokens, first, last
+
+    def _clamp(self, value: Val, limit: int) -> Val:
+        zero, top = self.f.const(I64, 0), self.f.const(I64, limit)
+        return self.f.smax(zero, self.f.smin(value, top))
+
+
+class TileLoops(_Loops):
+    """Tiles of 16 rows by a few tokens over all of K: quantised x, or float32."""
+
+    def emit(self) -> None:
+        """Write the loops."""
+        (x,) = self.k.signature.named("x")
+        columns = max_dim(x.type.shape[-1])
+        self._stride = Q8aRow(columns).stride if x.type.dtype.name == "q8a" else 4 * columns
+        self._shapes = tile_shapes(self.k.isa)
+        widest = self._shapes[0].tokens
+        row = GROUP_ROWS * 4
+        pointers = tuple(self.f.alloca(widest * row) for _ in self.segments[0].matrices)
+        self._sums = {s.tokens: Sums(pointers, row, s.tokens) for s in self._shapes}
+        block = max(2, _BLOCK_BYTES // (self._stride * widest)) * widest
+        self.each(1, block, self._groups)
+
+    def _groups(self, segment: Segment, low: Val, high: Val, token: Val, end: Val) -> None:
+        f = self.f
+        with f.loop(high, low, name="group") as group:
+            for shape in self._shapes:
+                stop = token + (end - token) // shape.tokens * shape.tokens
+                with f.loop(stop, token, step=shape.tokens, name="tile") as t:
+                    self._multiply(segment, group, t, shape)
+                    self.epilogue(segment, group, t, self._sums[shape.tokens])
+                token = stop
+
+    def _multiply(self, segment: Segment, group: Val, token: Val, shape: TileShape) -> None:
+        x = self.x + token * self._stride
+        ahead = self.k.signature.phase == "decode"
+        module, isa = self.f.module, self.k.isa
+        for matrix, sums in zip(segment.matrices, self._sums[shape.tokens].pointers, strict=True):
+            tile = tile_function(module, isa, matrix.layout, matrix.k, shape, prefetch=ahead)
+            self.f.call(tile, VOID, [matrix.group(group), x, sums])
+
+
+class PanelLoops(_Loops):
+    """bf16 x: panels of two row groups decoded to tiles, a chunk of columns at a time."""
+
+    def emit(self) -> None:
+        """Write the loops."""
+        matrices = self.segments[0].matrices
+        self._k = matrices[0].k
+        slots = range(_PANELS // len(matrices) * len(matrices))
+        unit = max(m.layout.unit_k for s in self.segments for m in s.matrices)
+        padded = round_up(self._k, unit)
+        self._chunk = round_up(-(-padded // -(-padded // _PANEL_COLUMNS)), unit)
+        tiles = self._chunk // BLOCK_K * PANEL_GROUPS * TILE_BYTES
+        self._tiles = self.f.alloca(tiles * len(slots))
+        self._sums = self.f.alloca(_PANEL_TOKENS * SUMS_STRIDE * len(slots))
+        self._tile_bytes, self._step = tiles, len(slots) // len(matrices)
+        self.each(PANEL_GROUPS, _PANEL_TOKENS, self._panels)
+        tiles_of(self.f, self.k.isa).release()
+
+    def _panels(self, segment: Segment, low: Val, high: Val, token: Val, end: Val) -> None:
+        f, columns = self.f, self._k
+        with f.loop(high, low, step=self._step, name="panels") as first:
+            count = f.smin(first + self._step, high) - first
+            with f.loop(columns, step=self._chunk, name="chunk") as start:
+                width = f.smin(start + self._chunk, f.const(I64, columns)) - start
+                self._decode(segment, first, count, start, width)
+                self._multiply(segment, count, token, end, start, width)
+            self._finish(segment, first, count, token, end)
+
+    def _decode(self, segment: Segment, first: Val, count: Val, start: Val, width: Val) -> None:
+        f = self.f
+        with f.loop(count, name="decode") as panel, f.loop(PANEL_GROUPS, name="half") as half:
+            group = (first + panel) * PANEL_GROUPS + half
+            with f.if_(group < segment.groups):
+                for i, matrix in enumerate(segment.matrices):
+                    layout = matrix.layout
+                    decode = decode_function(f.module, self.k.isa, format_for(layout.name))
+                    units = (width + (layout.unit_k - 1)) // layout.unit_k
+                    weights = matrix.group(group) + start // layout.unit_k * layout.unit_bytes
+                    tiles = self._slot(self._tiles, self._tile_bytes, segment, panel, i)
+                    f.call(decode, VOID, [weights, units, tiles + half * TILE_BYTES])
+
+    def _slot(self, area: Val, nbytes: int, segment: Segment, panel: Val, matrix: int) -> Val:
+        return area + (panel * len(segment.matrices) + matrix) * nbytes
+
+    def _multiply(
+        self, segment: Segment, count: Val, token: Val, end: Val, start: Val, width: Val
+    ) -> None:
+        f = self.f
+        multiply = multiply_function(f.module, self.k.isa, self._k)
+        x = self.x + (token * self._k + start) * 2
+        slots = count * len(segment.matrices)
+        with f.loop(slots, name="multiply") as slot:
+            tiles = self._tiles + slot * self._tile_bytes
+            sums = self._sums + slot * (_PANEL_TOKENS * SUMS_STRIDE)
+            first = start.eq(0).zext(I64)
+            f.call(multiply, VOID, [x, tiles, sums, end - token, width // BLOCK_K, first])
+
+    def _finish(self, segment: Segment, first: Val, count: Val, token: Val, end: Val) -> None:
+        f, sums_bytes = self.f, _PANEL_TOKENS * SUMS_STRIDE
+        with f.loop(count, name="finish") as panel, f.loop(PANEL_GROUPS, name="half") as half:
+            group = (first + panel) * PANEL_GROUPS + half
+            with (
+                f.if_(group < segment.groups),
+                f.loop(end - token, name="token") as t,
+            ):
+                offset = t * SUMS_STRIDE + half * TILE_ROW_BYTES
+                pointers = tuple(
+                    self._slot(self._sums, sums_bytes, segment, panel, i) + offset
+                    for i in range(len(segment.matrices))
+                )
+                self.epilogue(segment, group, token + t, Sums(pointers, SUMS_STRIDE, 1))
