@@ -37,6 +37,7 @@ class _Tensor:
 
     @property
     def nbytes(self) -> int:
+        """Bytes that the tensor takes."""
         return self.type.nbytes(prod(self.shape))
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from ggufc.compiler.errors import GGUFError
 from ggufc.compiler.gguf import GGUFFile
-from tests.support.tiny_gguf import TinyModel, header, key, string, tensor_entry, tiny_model
+from tests.support.raw_gguf import header, key, string, tensor_entry
+from tests.support.tiny_gguf import TinyModel, tiny_model
 
 
 def refusal(path: Path, content: bytes | None = None) -> str:

@@ -13,7 +13,8 @@ from ggufc.compiler.errors import GGUFError
 from ggufc.compiler.gguf import GGUFFile, GGUFWriter
 from ggufc.compiler.gguf.arrays import WALK_CHUNK
 from ggufc.compiler.gguf.constants import FLOAT_KINDS, INTEGER_KINDS
-from tests.support.tiny_gguf import TinyModel, header, key, tiny_model
+from tests.support.raw_gguf import header, key
+from tests.support.tiny_gguf import TinyModel, tiny_model
 
 
 def reopened(tmp_path: Path, **metadata: object) -> GGUFFile:

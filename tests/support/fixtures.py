@@ -13,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +59,10 @@ def model_fixture(name: str) -> ModelFixture:
         return ModelFixture(name, path, {p: read_prompt(dict(arrays), p) for p in PROMPTS})
 
 
-def read_prompt(arrays: dict[str, npt.NDArray[np.generic]], name: str) -> Prompt:
+def read_prompt(arrays: dict[str, npt.NDArray[Any]], name: str) -> Prompt:
     """One prompt of a reference file."""
-    values = [arrays[f"{name}.{key}"] for key in ("ids", "hf", "hf_argmax", "hf_greedy")]
-    return Prompt(*values, arrays[f"{name}.hf_greedy_margin"])  # type: ignore[arg-type]
+    keys = ("ids", "hf", "hf_argmax", "hf_greedy", "hf_greedy_margin")
+    return Prompt(*(arrays[f"{name}.{key}"] for key in keys))
 
 
 @cache

@@ -58,7 +58,8 @@ class NumpyModel:
     def norm(self, name: str, x: Array) -> Array:
         """Root-mean-square norm."""
         eps = np.float32(self.key("attention.layer_norm_rms_epsilon"))
-        return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * self.weights[name + ".weight"]
+        normed: Array = x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+        return normed * self.weights[name + ".weight"]
 
     def dense(self, name: str, x: Array) -> Array:
         """A matrix and its bias."""

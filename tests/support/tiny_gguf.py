@@ -1,8 +1,7 @@
 """Tiny GGUF models with random weights, of any architecture that is supported and any element type.
 
 `tiny_model(...)` gives a `TinyModel` whose metadata and tensors are plain dictionaries to change
-before `write`. `chain_model` scripts the next token of every token. `header` and `key` make raw
-bytes for damaged files.
+before `write`. `chain_model` scripts the next token of every token.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from struct import pack
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ggufc.compiler.gguf import GGUFWriter
-from ggufc.compiler.gguf.constants import KIND_BY_NAME
 from ggufc.ir.quants import QUANTS
 
 CONTROL = ["<unk>", "<s>", "</s>"]
@@ -144,13 +141,8 @@ def tiny_model(
     """A model of `architecture`; matrices are of `type_name`, vectors float32.
 
     `tied` and `biases` (names such as `attn_q`, of matrices that get a bias) follow the
-    architecture unless given; `keys` are further hyperparameters, without the architecture's name.
-    """
-    value_dim = head_dim if value_dim is None else value_dim
-    tied = architecture == "gemma3" if tied is None else tied
-    if biases is None:
-        biases = ("attn_q", "attn_k", "attn_v") if architecture == "qwen2" else ()
-    model = TinyModel()
+    architecture unless given; `keys` are further hyperparameters, without the architecture's
+    name."""
     hyper: dict[str, Any] = {
         "block_count": n_layers,
         "context_length": context,
@@ -159,45 +151,80 @@ def tiny_model(
         "attention.head_count": n_heads,
         "attention.head_count_kv": n_kv_heads,
         "attention.key_length": head_dim,
-        "attention.value_length": value_dim,
+        "attention.value_length": head_dim if value_dim is None else value_dim,
         "attention.layer_norm_rms_epsilon": 1e-5,
         "rope.freq_base": 10000.0,
         "rope.dimension_count": head_dim,
-        **(keys or {}),
     }
-    model.metadata["general.architecture"] = architecture
-    model.metadata["general.name"] = f"tiny-{architecture}"
-    model.metadata |= {f"{architecture}.{name}": value for name, value in hyper.items()}
-    model.metadata |= vocabulary(vocab_size)
-    rng = np.random.default_rng(seed)
+    if biases is None:
+        biases = ("attn_q", "attn_k", "attn_v") if architecture == "qwen2" else ()
+    if tied is None:
+        tied = architecture == "gemma3"
+    maker = TensorMaker(hyper, type_name, biases, np.random.default_rng(seed))
+    maker.fill(layer_norms(architecture), vocab_size, tied)
+    hyper |= keys or {}
+    metadata = {
+        "general.architecture": architecture,
+        "general.name": f"tiny-{architecture}",
+        **{f"{architecture}.{name}": value for name, value in hyper.items()},
+        **vocabulary(vocab_size),
+    }
+    return TinyModel(metadata, maker.tensors)
 
-    def vector(name: str, n: int, mean: float) -> None:
-        model.tensors[name] = TinyTensor.of(mean + 0.1 * rng.standard_normal(n))
 
-    def matrix(name: str, rows: int, columns: int) -> None:
-        model.tensors[name + ".weight"] = random_matrix(type_name, rows, columns, rng)
-        if name.rpartition(".")[2] in biases:
-            vector(name + ".bias", rows, 0.0)
+class TensorMaker:
+    """Makes the random tensors of a model with the hyperparameters `hyper`."""
 
-    matrix("token_embd", vocab_size, dim)
-    for i in range(n_layers):
-        for norm in layer_norms(architecture):
-            vector(
-                f"blk.{i}.{norm}.weight",
-                head_dim if norm.endswith(("q_norm", "k_norm")) else dim,
-                1.0,
-            )
-        matrix(f"blk.{i}.attn_q", n_heads * head_dim, dim)
-        matrix(f"blk.{i}.attn_k", n_kv_heads * head_dim, dim)
-        matrix(f"blk.{i}.attn_v", n_kv_heads * value_dim, dim)
-        matrix(f"blk.{i}.attn_output", dim, n_heads * value_dim)
-        matrix(f"blk.{i}.ffn_gate", hidden_dim, dim)
-        matrix(f"blk.{i}.ffn_up", hidden_dim, dim)
-        matrix(f"blk.{i}.ffn_down", dim, hidden_dim)
-    vector("output_norm.weight", dim, 1.0)
-    if not tied:
-        matrix("output", vocab_size, dim)
-    return model
+    def __init__(
+        self,
+        hyper: Mapping[str, int],
+        type_name: str,
+        biases: Sequence[str],
+        rng: np.random.Generator,
+    ) -> None:
+        """Matrices are of `type_name`; those named in `biases` get a bias."""
+        self.hyper = hyper
+        self.type_name = type_name
+        self.biases = biases
+        self.rng = rng
+        self.tensors: dict[str, TinyTensor] = {}
+
+    def fill(self, norms: Sequence[str], vocab_size: int, tied: bool) -> None:
+        """Make all tensors, in the order of a file."""
+        dim = self.hyper["embedding_length"]
+        self.matrix("token_embd", vocab_size, dim)
+        for i in range(self.hyper["block_count"]):
+            self.layer(f"blk.{i}.", norms)
+        self.vector("output_norm.weight", dim, 1.0)
+        if not tied:
+            self.matrix("output", vocab_size, dim)
+
+    def layer(self, prefix: str, norms: Sequence[str]) -> None:
+        """Make the tensors of one layer."""
+        hyper = self.hyper
+        dim, hidden = hyper["embedding_length"], hyper["feed_forward_length"]
+        heads, kv_heads = hyper["attention.head_count"], hyper["attention.head_count_kv"]
+        width, value_width = hyper["attention.key_length"], hyper["attention.value_length"]
+        for norm in norms:
+            is_per_head = norm.endswith(("q_norm", "k_norm"))
+            self.vector(f"{prefix}{norm}.weight", width if is_per_head else dim, 1.0)
+        self.matrix(f"{prefix}attn_q", heads * width, dim)
+        self.matrix(f"{prefix}attn_k", kv_heads * width, dim)
+        self.matrix(f"{prefix}attn_v", kv_heads * value_width, dim)
+        self.matrix(f"{prefix}attn_output", dim, heads * value_width)
+        self.matrix(f"{prefix}ffn_gate", hidden, dim)
+        self.matrix(f"{prefix}ffn_up", hidden, dim)
+        self.matrix(f"{prefix}ffn_down", dim, hidden)
+
+    def vector(self, name: str, n: int, mean: float) -> None:
+        """Make a float32 vector around `mean`."""
+        self.tensors[name] = TinyTensor.of(mean + 0.1 * self.rng.standard_normal(n))
+
+    def matrix(self, name: str, rows: int, columns: int) -> None:
+        """Make a matrix, and its bias where it has one."""
+        self.tensors[f"{name}.weight"] = random_matrix(self.type_name, rows, columns, self.rng)
+        if name.rpartition(".")[2] in self.biases:
+            self.vector(f"{name}.bias", rows, 0.0)
 
 
 def layer_norms(architecture: str) -> tuple[str, ...]:
@@ -256,29 +283,3 @@ def chain_model(next_token: npt.ArrayLike, strength: float = 1.0, context: int =
         if name.endswith(("attn_output.weight", "ffn_down.weight")):
             model.tensors[name] = TinyTensor.of(np.zeros(tensor.shape))
     return model
-
-
-def header(n_tensors: int, n_keys: int, version: int = 3) -> bytes:
-    """The beginning of a file, as raw bytes."""
-    return b"GGUF" + pack("<IQQ", version, n_tensors, n_keys)
-
-
-def key(name: str, kind: str, payload: bytes) -> bytes:
-    """A key-value pair, with the value's bytes given."""
-    return string(name) + pack("<I", KIND_BY_NAME[kind].id) + payload
-
-
-def string(text: str) -> bytes:
-    """A string as it is stored."""
-    raw = text.encode()
-    return pack("<Q", len(raw)) + raw
-
-
-def tensor_entry(name: str, dims: Sequence[int], type_id: int = 0, offset: int = 0) -> bytes:
-    """An entry of the tensor table; `dims` as stored, fastest first."""
-    return (
-        string(name)
-        + pack("<I", len(dims))
-        + pack(f"<{len(dims)}Q", *dims)
-        + pack("<IQ", type_id, offset)
-    )
