@@ -29,7 +29,7 @@ class QuantizeOfRmsNorm(RewritePattern):
     def match_and_rewrite(self, op: Op, rewriter: Rewriter) -> None:
         """See the class."""
         norm = sole_op(rewriter, op.operands["x"], "rms_norm") if op.name == "quantize" else None
-        if norm is None or len(norm.result.type.shape) != 2:
+        if norm is None:
             return
         fused = create_like(rewriter, norm, "rms_norm_quantize", to=op.attributes["to"])
         rewriter.replace(op, fused)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ggufc.backends.llvm.layouts import RAW, layout_for, packed_bytes
 from ggufc.compiler.memory.intervals import align
 from ggufc.compiler.pass_manager import Pass, PassError
-from ggufc.ir import F32, IRError, Module, Op, Weight
+from ggufc.ir import IRError, Module, Op, Weight
 
 # The operands that are read as packed matrices; every other weight is a plain vector or table.
 _MATRICES = {
@@ -55,10 +55,8 @@ def _place(weight: Weight, offset: int, is_matrix: bool) -> None:
     weight.offset = offset
     if is_matrix:
         _lay_out_matrix(weight)
-    elif weight.type.dtype == F32:
-        weight.layout, weight.nbytes = RAW.name, weight.type.max_bytes
     else:
-        raise PassError(f"weight @{weight.name}: a vector or table must be f32, not {weight.type}")
+        weight.layout, weight.nbytes = RAW.name, weight.type.max_bytes
 
 
 def _lay_out_matrix(weight: Weight) -> None:
