@@ -35,11 +35,12 @@ _SLOTS = 2 * LINE
 _SLOT = 2 * LINE
 _PATIENCE = LINE
 
-# A spin of the longest patience takes about as long as a wake-up by the kernel. A wait that ends in
-# a sleep costs three quarters of the patience, one that does not gives some back: where threads
-# outnumber cores, spinning takes the time that the awaited thread needs.
-MAX_PATIENCE, MIN_PATIENCE = 20_000, 256
-_REGAIN = 64
+# At a barrier, the longest patience is about the time that the kernel takes to wake a thread. A wait
+# that ends in a sleep costs three quarters of the patience, one that does not gives some back: where
+# threads outnumber cores, spinning takes the time that the awaited thread needs.
+MAX_PATIENCE, MIN_PATIENCE, _REGAIN = 20_000, 256, 64
+# Between two calls, long enough for the caller to choose a token.
+JOB_PATIENCE = 60_000
 
 _SIGNAL, _WAIT, _SLEEP, _BARRIER = (f"ggufc.{n}" for n in ("signal", "wait", "sleep", "barrier"))
 _COLD = "nounwind noinline cold"
@@ -190,7 +191,7 @@ def _define_worker(module: Module) -> None:
     job = f.var(I32, 0)
     with f.while_() as closed:
         job.set(job.get() + 1)
-        f.call(f'@"{_WAIT}"', I32, (pool + _JOBS, job.get(), f.const(I32, MAX_PATIENCE)))
+        f.call(f'@"{_WAIT}"', I32, (pool + _JOBS, job.get(), f.const(I32, JOB_PATIENCE)))
         graph = f.load(pool, PTR, _GRAPH)
         f.continue_unless(graph.eq(f.null()), closed)
         args = (f.load(pool, PTR, _CALL), f.arg("index"), f.load(pool, I64), pool)

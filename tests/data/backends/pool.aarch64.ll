@@ -189,7 +189,7 @@ while.body.1:
   store i32 %v3, ptr %v1, align 4
   %v4 = getelementptr inbounds i8, ptr %pool, i64 64
   %v5 = load i32, ptr %v1, align 4
-  %v6 = call i32 @"ggufc.wait"(ptr %v4, i32 %v5, i32 20000)
+  %v6 = call i32 @"ggufc.wait"(ptr %v4, i32 %v5, i32 60000)
   %v7 = getelementptr inbounds i8, ptr %pool, i64 80
   %v8 = load ptr, ptr %v7, align 8
   %v9 = icmp eq ptr %v8, null
