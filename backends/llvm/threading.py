@@ -35,9 +35,9 @@ _SLOTS = 2 * LINE
 _SLOT = 2 * LINE
 _PATIENCE = LINE
 
-# At a barrier, the longest patience is about the time that the kernel takes to wake a thread. A wait
-# that ends in a sleep costs three quarters of the patience, one that does not gives some back: where
-# threads outnumber cores, spinning takes the time that the awaited thread needs.
+# At a barrier, the longest patience is about the time that the kernel takes to wake a thread. A
+# wait that ends in a sleep costs three quarters of the patience, one that does not gives some back:
+# where threads outnumber cores, spinning takes the time that the awaited thread needs.
 MAX_PATIENCE, MIN_PATIENCE, _REGAIN = 20_000, 256, 64
 # Between two calls, long enough for the caller to choose a token.
 JOB_PATIENCE = 60_000
