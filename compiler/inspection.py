@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ggufc.backends.llvm.layouts import RAW, layout_for
-from ggufc.compiler.errors import CompileError
+from ggufc.compiler.errors import CompileError, quoted
 from ggufc.compiler.gguf import GGUFArray, GGUFFile, Metadata, TensorInfo
 from ggufc.compiler.gguf.vocabulary import TOKENS, check_vocabulary
 from ggufc.compiler.hparams import read_hparams
 from ggufc.compiler.models import GraphOptions, architecture_of, build
+from ggufc.compiler.tokenizer_import import KINDS, MODEL, PRE
 from ggufc.ir import IRError
 from ggufc.tokenizer.errors import TokenizerError
 from ggufc.tokenizer.pretokenizers import pretokenizer
@@ -19,7 +20,6 @@ from ggufc.tokenizer.pretokenizers import pretokenizer
 SHOWN_ITEMS = 8
 SHOWN_TEXT = 1000
 TEMPLATE = "tokenizer.chat_template"
-TOKENIZER_MODELS = ("bert", "gemma4", "gpt2", "llama", "t5")
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,12 @@ def check_tokenizer(gguf: GGUFFile) -> None:
     """Raise an error unless the vocabulary fits together and its kind and splitting rule are
     known."""
     metadata = gguf.metadata
-    model = metadata.get_str("tokenizer.ggml.model")
-    if model not in TOKENIZER_MODELS:
-        known = ", ".join(TOKENIZER_MODELS)
-        raise CompileError(f"tokenizer.ggml.model is {model!r}, supported are {known}")
+    model = metadata.get_str(MODEL)
+    if model not in KINDS:
+        raise CompileError(f"{MODEL} is {quoted(model)}, supported are {', '.join(KINDS)}")
     check_vocabulary(metadata)
-    if model == "gpt2":
-        pretokenizer(metadata.get_str("tokenizer.ggml.pre", None))
+    if KINDS[model] == "bpe":
+        pretokenizer(metadata.get_str(PRE, None))
 
 
 def hparams_of(metadata: Metadata) -> dict[str, Any] | None:
@@ -121,13 +120,13 @@ def hparams_of(metadata: Metadata) -> dict[str, Any] | None:
 
 def tokenizer_of(metadata: Metadata) -> dict[str, Any] | None:
     """The kind and size of the vocabulary, and the names of the chat templates."""
-    model = text_of(metadata, "tokenizer.ggml.model")
+    model = text_of(metadata, MODEL)
     if model is None:
         return None
     tokens = metadata.get(TOKENS)
     return {
         "model": model,
-        "pre": text_of(metadata, "tokenizer.ggml.pre"),
+        "pre": text_of(metadata, PRE),
         "tokens": len(tokens) if isinstance(tokens, GGUFArray) else 0,
         "templates": [key for key in metadata if key.startswith(TEMPLATE)],
     }
