@@ -102,7 +102,7 @@ def run_command(argv: Sequence[str]) -> int:
     if argv[0] not in COMMANDS:
         raise UsageError(f"unknown command {argv[0]!r}; the commands are {', '.join(COMMANDS)}")
     command = cast(Command, importlib.import_module(f"ggufc.cli.{argv[0]}"))
-    return command.main(parser_for(argv[0], command).parse_args(argv[1:]))
+    return command.main(parser_for(argv[0], command).parse_intermixed_args(argv[1:]))
 
 
 def describe(error: BaseException) -> str:
