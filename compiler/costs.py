@@ -84,8 +84,12 @@ class _Sizes:
         context, window = self._sizes.get(CONTEXT, 1), int(self.op.attributes["window"])
         return min(context, window) if window else context
 
+    def seen(self) -> int:
+        """Parts of a split attention that hold positions which each token attends to."""
+        return -(-self.attended() // int(self.op.attributes["split"]))
+
     def value_bytes(self) -> Iterator[int]:
-        """Bytes of each value read or written; of `take_rows` and `slice` only what is taken."""
+        """Bytes of each value read or written, as far as it is: rows taken, parts seen."""
         if self.op.name in ("take_rows", "slice"):
             yield 2 * self._bytes(self.op.result)
             return
@@ -107,7 +111,10 @@ class _Sizes:
         return sum(rows * _row_bytes(state) for state in self.op.states())
 
     def _bytes(self, value: Value) -> int:
-        return TensorType(self.shape(value), value.type.dtype).max_bytes
+        shape = self.shape(value)
+        if "split" in self.op.attributes and len(shape) == 4:
+            shape = (*shape[:2], min(shape[2], self.seen()), shape[3])
+        return TensorType(shape, value.type.dtype).max_bytes
 
 
 def _product(dims: tuple[int, ...]) -> int:
@@ -151,8 +158,7 @@ def _attention(at: _Sizes) -> int:
 def _attention_combine(at: _Sizes) -> int:
     """A product per part seen."""
     tokens, heads, width = at.shape(at.op.result)
-    seen = -(-at.attended() // int(at.op.attributes["split"]))
-    return 2 * tokens * heads * seen * width
+    return 2 * tokens * heads * at.seen() * width
 
 
 def _rope_kv_write(at: _Sizes) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ggufc.compiler.pass_manager import Pass
+from ggufc.compiler.passes.matching import create_like
 from ggufc.ir import Module, Op, RewritePattern, Rewriter, apply_patterns, max_dim
 from ggufc.ir.ops.split_attention import part_count
 from ggufc.ir.types import round_up
@@ -43,13 +44,9 @@ class LongAttention(RewritePattern):
         parts = part_count(context, split)
         if parts < 2:
             return
-        partial = rewriter.create(
-            "attention_partial",
-            name=f"{op.result.name}.parts",
-            **op.operands,
-            **op.attributes,
-            split=split,
-            parts=parts,
+        name = f"{op.result.name}.parts"
+        partial = create_like(
+            rewriter, op, "attention_partial", name=name, split=split, parts=parts
         )
         combined = rewriter.create(
             "attention_combine",

@@ -138,19 +138,27 @@ def draw_op(draw: st.DrawFn, b: GraphBuilder, pool: list[Value]) -> Value:
     x = draw(st.sampled_from(pool))
     width = x.type.max_shape[1]
     kind = draw(st.sampled_from(["silu", "add", "linear", "residual", "reshape", "slice"]))
+    made: Value
     if kind == "silu":
-        return b.silu(x)
-    if kind == "slice":
-        return b.slice(x, start=0, stop=draw(st.integers(1, width)))
-    if kind == "reshape":
-        folded = b.reshape(x, shape=(x.type.shape[0], 1, width))
-        return b.reshape(folded, shape=x.type.shape)
-    other = draw(st.sampled_from([value for value in pool if value.type == x.type]))
-    if kind == "add":
-        return b.add(x, other)
-    n = width if kind == "residual" else draw(st.sampled_from([16, 32, 80]))
-    weight = b.module.weight(f"w.{n}.{width}", TensorType((n, width), F32))
-    return b.linear(x, [weight], residual=other if kind == "residual" else None)
+        made = b.silu(x)
+    elif kind == "slice":
+        made = b.slice(x, start=0, stop=draw(st.integers(1, width)))
+    elif kind == "reshape":
+        made = b.reshape(x, shape=(x.type.shape[0], 1, width))
+        made = b.reshape(made, shape=x.type.shape)
+    elif kind == "add":
+        made = b.add(x, draw_like(draw, pool, x))
+    else:
+        n = width if kind == "residual" else draw(st.sampled_from([16, 32, 80]))
+        weight = b.module.weight(f"w.{n}.{width}", TensorType((n, width), F32))
+        residual = draw_like(draw, pool, x) if kind == "residual" else None
+        made = b.linear(x, [weight], residual=residual)
+    return made
+
+
+def draw_like(draw: st.DrawFn, pool: list[Value], x: Value) -> Value:
+    """A value of the pool that has the type of `x`."""
+    return draw(st.sampled_from([value for value in pool if value.type == x.type]))
 
 
 @given(module=functions())

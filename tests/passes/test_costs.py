@@ -75,6 +75,23 @@ def test_attention_reads_what_it_sees(batch: int) -> None:
     assert found["a"].bytes == found["a"].state_bytes + batch * (2 * 4 * 64 + 2 * 4)
 
 
+def test_only_the_parts_that_are_seen_move() -> None:
+    text = PROGRAM.replace(
+        """%l = attention(%a, %positions, %sequences, $k, $v)
+      {scale = 0.5, window = 100, softcap = 0.0} : f32[B, 4, 16]""",
+        """%p = attention_partial(%a, %positions, %sequences, $k, $v)
+      {scale = 0.5, window = 0, softcap = 0.0, split = 128, parts = 32} : f32[B, 4, 32, 18]
+    %l = attention_combine(%p, %positions) {window = 0, split = 128} : f32[B, 4, 16]""",
+    )
+    function = parse_module(text).functions["decode"]
+    partial, combine = (op_cost(op, {"B": 2, "context": 300}) for op in function.ops[-2:])
+    query, parts = 2 * 4 * 16 * 4, 2 * 4 * 3 * 18 * 4
+    assert partial.state_bytes == 2 * 2 * 300 * (2 * 16 * 2)
+    assert partial.value_bytes == query + 2 * (2 * 4) + parts
+    assert combine.value_bytes == parts + 2 * 4 + query
+    assert combine.flops == 2 * 2 * 4 * 3 * 16
+
+
 def test_views_cost_nothing() -> None:
     assert costs(1, 512)["q"] == Cost()
 

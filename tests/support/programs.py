@@ -198,7 +198,8 @@ class TinyTransformer:
         branch = self._linear(at, "ffn_down", gated, self.shape.dim)
         if self.shape.has_post_norm:
             branch = self._norm(at, "post_ffw_norm", branch)
-        return b.add(x, branch, name="ffn_residual")
+        y: Value = b.add(x, branch, name="ffn_residual")
+        return y
 
     def _attention(self, at: str, x: Value) -> Value:
         b, s = self.b, self.shape
