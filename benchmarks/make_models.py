@@ -137,6 +137,11 @@ def vocabulary(name: str) -> dict[str, Any]:
         return {key: metadata[key] for key in metadata if key.startswith("tokenizer.")}
 
 
+def once(tensor: Tensor, rng: np.random.Generator) -> Callable[[], Iterator[np.ndarray[Any, Any]]]:
+    """A tensor's bytes, made when they are written: only one tensor is in memory at a time."""
+    return lambda: iter([tensor.make(rng)])
+
+
 def write_model(path: Path, name: str, shape: dict[str, Any], mix: str, seed: int = 1) -> None:
     """Write one file; the same name, mix and seed give the same bytes."""
     tokenizer = vocabulary(shape["vocabulary"])
@@ -147,7 +152,7 @@ def write_model(path: Path, name: str, shape: dict[str, Any], mix: str, seed: in
         for key, value in {**hyperparameters(name, shape), **tokenizer}.items():
             writer.add_metadata(key, value)
         for tensor in tensors(shape, mix):
-            writer.add_tensor(tensor.name, tensor.type_name, tensor.shape, tensor.make(rng))
+            writer.add_tensor(tensor.name, tensor.type_name, tensor.shape, once(tensor, rng))
     partial.rename(path)
 
 
