@@ -10,7 +10,7 @@ from ggufc.backends.llvm.states import LANES, CacheLayout, cache_layout
 
 # Keys whose scores are held at a time: few enough for the first-level cache.
 KEY_BLOCK = 256
-_PREFILL_TILES = 2
+_PREFILL_ROWS, _PREFILL_TILES = 8, 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
     (q,), (k,), (v,) = (signature.named(n) for n in ("q", "k_cache", "v_cache"))
     keys, values = cache_layout("keys", k.type), cache_layout("values", v.type)
     n_heads = q.type.max_shape[1]
-    budget = isa.registers * 3 // 4 * isa.vector_bits // (32 * LANES)
+    held = isa.registers * isa.vector_bits // (32 * LANES)
+    budget = held * 3 // 4
     prefill = signature.phase == "prefill"
     rows = _prefill_rows(budget) if prefill else _decode_rows(n_heads // keys.n_heads, budget)
     return Plan(
@@ -65,19 +66,24 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
         signature.attribute("window"),
         signature.attribute("softcap"),
         rows,
-        next(n for n in (4, 2, 1) if n * rows <= max(budget, rows)),
-        min(values.padded_dim // LANES, max(1, budget // rows)),
+        next(n for n in (4, 2, 1) if n * rows <= held // 2 or n == 1),
+        _even_parts(values.padded_dim // LANES, max(1, budget // rows)),
         _PREFILL_TILES if prefill else 1,
         is_memory_bound=not prefill,
     )
 
 
 def _prefill_rows(budget: int) -> int:
-    """Two vectors of keys share each factor where registers allow a dozen rows."""
-    return budget // 2 if budget >= 24 else budget
+    """Few enough that two vectors share each factor where there are registers for it."""
+    return min(budget, _PREFILL_ROWS)
 
 
 def _decode_rows(group: int, budget: int) -> int:
     """The heads of a group, in as few equal parts as fit."""
     parts = -(-group // budget)
     return -(-group // parts)
+
+
+def _even_parts(count: int, most: int) -> int:
+    """The size of equal parts of a count, in as few of them as `most` allows."""
+    return -(-count // -(-count // most))

@@ -18,7 +18,6 @@ from ggufc.backends.llvm.vector_math import exp2_nonpositive, tanh
 LOG2_E = 1.4426950408889634
 # Below every score, and finite, so that its difference to a masked score is -inf and not NaN.
 LOWEST = -1e30
-_UNROLL = 4
 # Rows of scores lie a cache line further apart than a power of two.
 _SCORE_STRIDE = 4 * KEY_BLOCK + VECTOR_BYTES
 _SUM_BYTES = 4 * LANES
@@ -42,6 +41,8 @@ class Tile:
 
     def __init__(self, f: Function, isa: Isa, plan: Plan) -> None:
         self.f, self.plan = f, plan
+        # Sixteen registers hold the sums; the loads of a second step would push some of them out.
+        self._unroll = 4 if isa.registers >= 32 else 1
         self.key_operands = Operands(f, isa, plan.keys)
         self.value_operands = Operands(f, isa, plan.values)
         self.state = RowState(f, plan, self.key_operands)
@@ -82,13 +83,13 @@ class Tile:
         blocks = [i * plan.keys.block_bytes for i in range(n)]
         vectors = [tile + block for block in blocks]
         steps = -(-plan.keys.dim // operands.pair)
-        whole = steps // _UNROLL * _UNROLL
+        whole = steps // self._unroll * self._unroll
         if whole:
-            with f.loop(whole, step=_UNROLL, name="step") as i:
+            with f.loop(whole, step=self._unroll, name="step") as i:
                 at = [v + i * VECTOR_BYTES for v in vectors]
                 factors = q + i * operands.step_factor_bytes
-                self._prefetch([ahead + block + i * VECTOR_BYTES for block in blocks], _UNROLL)
-                for u in range(_UNROLL):
+                self._prefetch([ahead + block + i * VECTOR_BYTES for block in blocks], self._unroll)
+                for u in range(self._unroll):
                     self._multiply(operands, sums, at, factors, self.state.q_stride, u)
         for u in range(whole, steps):
             self._multiply(operands, sums, vectors, q, self.state.q_stride, u)
@@ -196,7 +197,7 @@ class Tile:
         f, operands, layout = self.f, self.value_operands, self.plan.values
         in_block = layout.block // operands.pair
         steps = count // operands.pair
-        whole = steps // _UNROLL * _UNROLL
+        whole = steps // self._unroll * self._unroll
 
         def multiply(step: Val, unrolled: int, first_only: bool = False) -> None:
             place = step // in_block * layout.block_bytes + step % in_block * VECTOR_BYTES
@@ -207,8 +208,8 @@ class Tile:
             for u in range(unrolled):
                 self._multiply(operands, sums, vectors, factors, _SCORE_STRIDE, u, first_only)
 
-        with f.loop(whole, step=_UNROLL, name="step") as step:
-            multiply(step, _UNROLL)
+        with f.loop(whole, step=self._unroll, name="step") as step:
+            multiply(step, self._unroll)
         with f.loop(steps, whole, name="last") as step:
             multiply(step, 1)
         if operands.pair == 2:
