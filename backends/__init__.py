@@ -1,1 +1,1 @@
-"""backends package."""
+"""Ways to run a planned module: machine code (`llvm`) and the interpreter (`reference`)."""

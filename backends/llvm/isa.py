@@ -39,6 +39,7 @@ class Isa:
 
     @property
     def prefill_compute(self) -> Literal["int8", "bf16"]:
+        """What prefill multiplies quantised weights in."""
         return "bf16" if self.tiles else "int8"
 
 

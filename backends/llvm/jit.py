@@ -100,6 +100,7 @@ class NativePool:
 
     @property
     def address(self) -> int:
+        """Where the pool lies, as calls name it."""
         return self._memory.ctypes.data
 
     def close(self) -> None:
@@ -157,9 +158,11 @@ class NativeBackend:
     def prefill(
         self, tokens: Integers, positions: Integers, sequences: Integers, rows: Integers
     ) -> Logits:
+        """Consecutive tokens of one sequence; the logits of those that `rows` names."""
         return self._run("prefill", tokens, positions, sequences, rows)
 
     def decode(self, tokens: Integers, positions: Integers, sequences: Integers) -> Logits:
+        """One token each of distinct sequences; the logits of all."""
         rows = np.arange(len(tokens), dtype=np.int32)
         return self._run("decode", tokens, positions, sequences, rows)
 
@@ -204,6 +207,7 @@ class NativeBackend:
         return logits
 
     def close(self) -> None:
+        """End the threads."""
         self._pool.close()
 
     def __enter__(self) -> Self:

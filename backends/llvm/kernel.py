@@ -55,6 +55,7 @@ class OpSignature:
     phase: Literal["prefill", "decode"]
 
     def attribute(self, name: str) -> Any:
+        """The value of an attribute."""
         return dict(self.attributes)[name]
 
     def named(self, name: str) -> list[OperandSignature]:
@@ -94,6 +95,7 @@ class Kernel:
         return pointer
 
     def result(self, index: int = 0) -> Val:
+        """The pointer of a result."""
         return self.f.arg(f"r{index}")
 
     def share(self, count: Val | int) -> tuple[Val, Val]:
