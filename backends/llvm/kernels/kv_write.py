@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel import Kernel, kernel
-from ggufc.backends.llvm.kernel_builder import I32, I64, Function, Type, Val, vec
+from ggufc.backends.llvm.kernel_builder import I1, I32, I64, Function, Type, Val, vec
 from ggufc.backends.llvm.kernels.rows import load_row, segments
 from ggufc.backends.llvm.lowering import f32_to_bf16, f32_to_f16
 from ggufc.backends.llvm.states import LANES, VECTOR_BYTES, CacheLayout, cache_layout
@@ -77,7 +77,8 @@ def store_value(
     f: Function, isa: Isa, layout: CacheLayout, row: Val, base: Val, position: Val
 ) -> None:
     """Store a float32 row of values at a position of the head at `base`: one element a lane."""
-    target = base + layout.element_offset(position, 0)
+    odd = position % layout.pair
+    target = base + layout.element_offset(position - odd, 0)
     for start, lanes in segments(layout.dim):
         chunk, lane = divmod(start, LANES)
         at = chunk * layout.chunk_bytes + lane * 4
@@ -85,8 +86,23 @@ def store_value(
         if layout.pair == 1:
             f.store(bits, target, at)
             continue
+        if isa.vector_bits == 512:
+            _store_halves(f, bits, target, at, odd)
+            continue
         for i in range(lanes):
-            f.store(bits.lane(i), target, at + 4 * i)
+            f.store(bits.lane(i), target + odd * 2, at + 4 * i)
+
+
+def _store_halves(f: Function, bits: Val, target: Val, at: int, odd: Val) -> None:
+    """Store 16-bit lanes in the even or odd halves of 32-bit words; the others are not touched.
+
+    Another thread may be writing those.
+    """
+    lanes = bits.type.lanes
+    words = bits.zext(I32) << (odd.trunc(I32) << 4).splat(lanes)
+    even, uneven = (f.const_lanes(I1, [1 - half, half] * lanes) for half in (0, 1))
+    halves = words.bitcast(vec(bits.type.element, 2 * lanes))
+    f.masked_store(halves, target, f.select(odd.ne(0), uneven, even), at)
 
 
 def round_bits(isa: Isa, layout: CacheLayout, x: Val) -> Val:
