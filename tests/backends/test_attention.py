@@ -125,10 +125,7 @@ def attend(case: Case, given: Inputs, isa: Isa, threads: int = 1) -> np.ndarray:
         window=case.window,
         softcap=case.softcap,
     )
-    caches = [
-        aligned_copy(pack_cache(CacheLayout(role, dtype(element), *cache.shape[2:]), cache))
-        for role, cache in (("keys", given.k_cache), ("values", given.v_cache))
-    ]
+    caches = aligned_caches(case, given)
     out = aligned((given.positions.size, case.heads, case.value_dim), np.float32, np.nan)
     build_kernel(signature, isa)(
         given.q,
@@ -141,6 +138,17 @@ def attend(case: Case, given: Inputs, isa: Isa, threads: int = 1) -> np.ndarray:
         threads=threads,
     )
     return out
+
+
+def aligned_caches(case: Case, given: Inputs) -> list[np.ndarray]:
+    """The caches in their planned layout."""
+    element = dtype(case.element)
+    layouts = (
+        CacheLayout("keys", element, case.kv_heads, case.dim),
+        CacheLayout("values", element, case.kv_heads, case.value_dim),
+    )
+    caches = (given.k_cache, given.v_cache)
+    return [aligned_copy(pack_cache(la, c)) for la, c in zip(layouts, caches, strict=True)]
 
 
 def aligned_copy(array: np.ndarray) -> np.ndarray:

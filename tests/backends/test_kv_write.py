@@ -24,7 +24,7 @@ def cache(element: str, heads: int, dim: int) -> np.ndarray:
     """A logical cache of distinct numbers, so that a stray write shows."""
     count = SEQUENCES * CONTEXT * heads * dim
     values = (np.arange(count) % 30000).reshape(SEQUENCES, CONTEXT, heads, dim)
-    array: Any = values.astype(dtype(element).numpy)
+    array: np.ndarray = values.astype(dtype(element).numpy)
     return array
 
 

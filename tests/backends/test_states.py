@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ggufc.backends.llvm.states import CacheLayout, cache_layout, pack_cache, unpack_cache
+from ggufc.backends.llvm.states import CacheLayout, Role, cache_layout, pack_cache, unpack_cache
 from ggufc.ir import IRError, dtype
 from tests.support.signatures import tensor
 
@@ -26,7 +26,7 @@ def address(layout: CacheLayout, sequence: int, position: int, head: int, d: int
 @pytest.mark.parametrize("role", ["keys", "values"])
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize("dim", [64, 24, 80, 7])
-def test_every_element_lies_where_the_contract_says(role: str, element: str, dim: int) -> None:
+def test_every_element_lies_where_the_contract_says(role: Role, element: str, dim: int) -> None:
     layout = cache_layout(role, tensor(f"{element}[S, C, {HEADS}, {dim}]"))
     shape = (SEQUENCES, CONTEXT, HEADS, dim)
     rows = np.arange(np.prod(shape)).reshape(shape).astype(np.float64)

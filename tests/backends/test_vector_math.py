@@ -20,7 +20,9 @@ SMALLEST = 2.0**-126
 
 def gelu(x: np.ndarray) -> np.ndarray:
     """x (1 + tanh u) / 2 without the cancellation of 1 + tanh for negative u."""
-    return x / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    y = -2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    result: np.ndarray = x / (1 + np.exp(y))
+    return result
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
