@@ -208,8 +208,11 @@ def remove_stale(destination: Path) -> None:
 
 
 def remove_unless_locked(folder: Path) -> None:
-    """Remove a folder unless another process holds its lock."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Remove a folder unless another process holds its lock, or it is not ours to remove."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ggufc.runtime.bundle import CONTEXT_UNIT, Bundle, Manifest
 from ggufc.runtime.cpu import choose_object, default_threads
-from ggufc.runtime.errors import ArgumentError, ContextError, ModelClosedError
+from ggufc.runtime.errors import ArgumentError, ContextError, MachineError, ModelClosedError
 from ggufc.runtime.locks import ForkSafeLock
 from ggufc.runtime.memory import Bytes, address, allocate, load_weights
 from ggufc.runtime.native import Call, NativeCode, ThreadPool, allow_tiles
@@ -123,8 +123,15 @@ def checked_threads(threads: int | None) -> int:
 
 
 def allocate_states(manifest: Manifest, sequences: int, context: int) -> list[Bytes]:
-    """The arrays of the KV cache, zero, in the order of the manifest."""
-    return [allocate(sequences * context * s.position_bytes) for s in manifest.states]
+    """The arrays of the KV cache, zero, in the order of the manifest. Raises MachineError."""
+    sizes = [sequences * context * state.position_bytes for state in manifest.states]
+    try:
+        return [allocate(size) for size in sizes]
+    except MachineError:
+        raise MachineError(
+            f"cannot reserve {sum(sizes)} bytes for the KV cache of {sequences} sequences of "
+            f"{context} positions: choose a smaller context or fewer sequences"
+        ) from None
 
 
 def as_ids(ids: Sequence[int] | Ints, vocab_size: int) -> Ints:

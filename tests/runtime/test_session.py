@@ -223,3 +223,16 @@ def test_fork_while_another_thread_generates(model: Model, expected: np.ndarray)
         stop.set()
         worker.join(60)
     assert np.array_equal(model.logits(IDS), expected[-1])
+
+
+def test_memory_that_cannot_be_reserved() -> None:
+    from dataclasses import replace
+
+    from ggufc.runtime.bundle import State
+    from ggufc.runtime.engine import allocate_states
+    from ggufc.runtime.errors import MachineError
+    from tests.support.fake_bundle import FILES, manifest_of
+
+    manifest = replace(manifest_of(FILES), states=(State("k", "bf16", 1 << 40),))
+    with pytest.raises(MachineError, match="KV cache of 8 sequences of 1048576 positions: choose"):
+        allocate_states(manifest, 8, 1 << 20)
