@@ -7,7 +7,7 @@ of whatever lay there; an op may only read values whose claim still stands.
 from __future__ import annotations
 
 from ggufc.compiler.errors import CompileError
-from ggufc.ir import Buffer, Elementwise, Function, InPlace, Op, Value, View
+from ggufc.ir import Buffer, Function, InPlace, Op, Value, View
 
 ALIGNMENT = 64
 ARENA, LOGITS = "arena", "logits"
@@ -116,8 +116,7 @@ class _Checker:
         if old not in op.results and not readers:
             return
         allowed = {trait.operand for trait in op.definition.traits if isinstance(trait, InPlace)}
-        alone = len(readers) == 1 or op.definition.has(Elementwise)
-        if not (readers and alone and allowed.issuperset(readers) and same_place):
+        if not (readers and allowed.issuperset(readers) and same_place):
             raise PlanError(
                 f"{self.where}: %{result.name} overlaps %{old.name}, which the op "
                 f"{'reads' if readers else 'writes'}"

@@ -55,6 +55,8 @@ def test_a_view_keeps_its_operand_alive() -> None:
     assert together(found) == {("x",), ("y",), ("a", "v", "w"), ("b",), ("c",)}
     storage = found.of_value[function.ops[0].result]
     assert (storage.first, storage.last) == (0, 4)
+    assert found.lives[function.ops[0].result] == (0, 4)
+    assert found.lives[function.ops[1].result] == (1, 4)
 
 
 @pytest.mark.parametrize(
