@@ -9,9 +9,9 @@ import pytest
 
 from ggufc.backends.llvm import ISAS, host_isas
 from ggufc.backends.llvm.isa import Isa
-from tests.backends.test_graphs import QUANTISED, conversation
+from tests.backends.test_graphs import conversation
 from tests.support.c_backend import CBackend, tools
-from tests.support.planned_models import planned_model
+from tests.support.planned_models import QUANTISED, planned_model
 
 # What qemu emulates of x86-64 depends on its version, so foreign means aarch64.
 ISA = pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.object_code import emit_object, symbols
 from ggufc.backends.llvm.optimize import parse, target_machine
 from ggufc.compiler.passes.quantize_activations import Compute
-from tests.support.planned_models import PlannedModel, plan_model, planned_model
+from tests.support.planned_models import QUANTISED, PlannedModel, plan_model, planned_model
 from tests.support.tiny_gguf import tiny_model
 
 EVERY = pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
@@ -27,13 +27,15 @@ ELF_MACHINE = {"x86_64": 62, "aarch64": 183}
 @cache
 def model_for(isa: Isa) -> PlannedModel:
     """A model that passes made for the instruction set; more types than float32 are in it."""
-    model = tiny_model("llama", type_name="q8_0", n_layers=1)
+    if isa.prefill_compute == "int8":
+        return planned_model("gemma3", "q8_0", **QUANTISED)
+    model = tiny_model("gemma3", type_name="q8_0", **QUANTISED)
     return plan_model(model, compute=Compute(prefill=isa.prefill_compute))
 
 
 @EVERY
 def test_objects_are_complete(isa: Isa) -> None:
-    compiled = compile_module(model_for(isa).planned, isa.name)
+    compiled = model_for(isa).compiled(isa.name)
     found = symbols(compiled.object)
     assert found.undefined == ()
     assert found.defined == tuple(sorted(EXPORTS))

@@ -26,6 +26,9 @@ from ggufc.compiler.sources import weight_bytes
 from ggufc.ir import Module, Weight, decode
 from tests.support.tiny_gguf import TinyModel, tiny_model
 
+# Sizes that matrices of every block type can have.
+QUANTISED: dict[str, Any] = {"dim": 256, "hidden_dim": 256, "head_dim": 64}
+
 
 @dataclass(frozen=True, eq=False)
 class PlannedModel:
