@@ -1,7 +1,7 @@
 """From packed units back to float32, in NumPy: what `verify` compares with a GGUF file's decoder.
 
-Every unpacker takes units [groups, units, unit_bytes] and returns float32 [groups, units, unit_k, 16],
-with the roundings of the type's own decoder.
+Every unpacker takes units [groups, units, unit_bytes] and returns float32 [groups, units, unit_k,
+16], with the roundings of the type's own decoder.
 """
 
 from __future__ import annotations

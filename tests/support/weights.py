@@ -2,49 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
+from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel import OperandSignature
 from ggufc.backends.llvm.kernels.activations import Q8aRow
 from ggufc.backends.llvm.layouts import layout_for, pack
-from ggufc.ir import Q8aArray, Symbol, TensorType, decode
+from ggufc.ir import Q8aArray, TensorType, decode, dtype, quantize_q8a
 from ggufc.ir.quants import QUANTS
-from ggufc.ir.types import dtype
-from tests.support.native import aligned
+from tests.support.native import aligned, runnable_isas
+from tests.support.signatures import tensor
+
+QUANTIZED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k")
+FLOATS = ("f32", "f16", "bf16")
 
 
-def random_raw(type_name: str, n: int, k: int, rng: np.random.Generator) -> np.ndarray:
-    """A matrix [n, k] as a GGUF file holds it: random codes, scales of about 1 / (largest code)."""
+def levels() -> list[Isa]:
+    """One runnable instruction set for each way to multiply bytes."""
+    return list({isa.dot: isa for isa in runnable_isas()}.values())
+
+
+@dataclass(frozen=True)
+class MatrixWeight:
+    """A matrix [n, k] as a GGUF file holds it."""
+
+    type_name: str
+    n: int
+    k: int
+    raw: np.ndarray
+
+    @cached_property
+    def packed(self) -> np.ndarray:
+        """The packed matrix at an aligned address."""
+        content = pack(self.type_name, self.raw, self.n, self.k)
+        out = aligned(content.size, np.uint8)
+        out[:] = content
+        return out
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The float32 values by the reference decoder."""
+        return decode(self.type_name, self.raw, (self.n, self.k))
+
+    def operand(self, name: str = "weights") -> OperandSignature:
+        """The operand of a signature."""
+        type_ = TensorType((self.n, self.k), dtype(self.type_name))
+        return OperandSignature(name, "weight", type_, layout_for(self.type_name).name)
+
+
+def random_weight(
+    type_name: str, n: int, k: int, rng: np.random.Generator, choices: Sequence[int] = range(256)
+) -> MatrixWeight:
+    """Codes of random bytes out of `choices`, scales random of either sign."""
     quant = QUANTS[type_name]
     count = n * k // quant.block_size
-    blocks = rng.integers(0, 256, count * quant.block_bytes, np.uint8).view(quant.fields)
+    raw = rng.choice(np.array(choices, np.uint8), count * quant.block_bytes)
+    blocks = raw.view(quant.fields)
     if type_name == "bf16":
         blocks["x"] = rng.standard_normal(count, np.float32).view(np.uint32) >> 16
     elif not quant.is_quantized:
-        blocks["x"] = rng.standard_normal(count, np.float32).astype(blocks["x"].dtype)
-    for field, scale in (("d", 0.02), ("dmin", 0.02), ("m", 0.2)):
-        if field in (quant.fields.names or ()):
-            blocks[field] = scale * rng.standard_normal(count, np.float32)
-    return blocks.view(np.uint8)
+        blocks["x"] = rng.standard_normal(count, np.float32)
+    for field in {"d", "dmin", "m"} & set(quant.fields.names or ()):
+        blocks[field] = 0.02 * rng.standard_normal(count, np.float32)
+    return MatrixWeight(type_name, n, k, blocks.view(np.uint8))
 
 
-def packed(type_name: str, raw: np.ndarray, n: int, k: int) -> np.ndarray:
-    """The packed matrix at an aligned address."""
-    content = pack(type_name, raw, n, k)
-    out = aligned(content.size, np.uint8)
-    out[:] = content
-    return out
-
-
-def decoded(type_name: str, raw: np.ndarray, n: int, k: int) -> np.ndarray:
-    """The float32 values [n, k] by the reference decoder."""
-    return decode(type_name, raw, (n, k))
-
-
-def weight(name: str, type_name: str, n: int, k: int) -> OperandSignature:
-    """A packed weight operand."""
-    type_ = TensorType((n, k), dtype(type_name))
-    return OperandSignature(name, "weight", type_, layout_for(type_name).name)
+def value(name: str, text: str) -> OperandSignature:
+    """A value operand of the type that is spelt, `q8a[T, 96]`."""
+    return OperandSignature(name, "value", tensor(text))
 
 
 def vector(name: str, n: int) -> OperandSignature:
@@ -52,28 +81,22 @@ def vector(name: str, n: int) -> OperandSignature:
     return OperandSignature(name, "weight", TensorType((n,), dtype("f32")), "raw")
 
 
-def value(name: str, type_name: str, *shape: int) -> OperandSignature:
-    """A value operand [T, *shape]."""
-    return OperandSignature(name, "value", tokens_type(type_name, *shape))
-
-
-def tokens_type(type_name: str, *shape: int) -> TensorType:
-    """The type [T, *shape]."""
-    return TensorType((Symbol("T", 1024), *shape), dtype(type_name))
+def random_activation(tokens: int, k: int, rng: np.random.Generator) -> Q8aArray:
+    """Quantised normal numbers."""
+    return quantize_q8a(rng.standard_normal((tokens, k), np.float32))
 
 
 def q8a_rows(x: Q8aArray) -> np.ndarray:
-    """Quantised activations [T, K] as bytes [T, stride], padding zero, by the definition of the layout."""
+    """Quantised activations [T, K] as bytes [T, stride], zeros between: the layout's definition."""
     tokens, k = x.shape
     row = Q8aRow(k)
     out = aligned((tokens, row.stride), np.uint8)
     halves = x.qs.reshape(tokens, -1, 16).sum(axis=-1, dtype=np.int32)
     sums = halves.reshape(tokens, -1, 2).sum(axis=-1, dtype=np.int32)
-    scaled = x.d * sums.astype(np.float32)
     fields = (
         (0, x.qs),
         (row.scales, x.d),
-        (row.scaled_sums, scaled),
+        (row.scaled_sums, x.d * sums.astype(np.float32)),
         (row.negative_sums, -sums),
         (row.negative_half_sums, -halves),
     )
@@ -81,3 +104,10 @@ def q8a_rows(x: Q8aArray) -> np.ndarray:
         content = np.ascontiguousarray(values).view(np.uint8)
         out[:, offset : offset + content.shape[1]] = content
     return out
+
+
+def product(x: np.ndarray, weights: list[MatrixWeight]) -> tuple[np.ndarray, np.ndarray]:
+    """x W^T in float64 and, to measure errors by, |x| |W|^T."""
+    wide = x.astype(np.float64)
+    columns = np.concatenate([w.values for w in weights]).astype(np.float64).T
+    return wide @ columns, np.abs(wide) @ np.abs(columns)

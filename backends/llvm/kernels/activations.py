@@ -13,7 +13,8 @@ _PADDING = 256
 class Q8aRow:
     """Byte offsets within a row of K elements; `qs` lie at 0, one byte each.
 
-    Sums are of the int8 values of a block: `scaled_sums` times its scale (f32), the others negated (i32).
+    Sums are of the int8 values of a block: `scaled_sums` times its scale (f32), the others negated
+    (i32).
     """
 
     k: int

@@ -86,8 +86,8 @@ def _bf16_pairs(f: Function, isa: Isa, low: Val, high: Val) -> Val:
 def multiply_function(module: Module, isa: Isa, k: int) -> str:
     """`(x, tiles, sums, tokens, blocks, first)`: sums = (0 if first else sums) + x * tiles.
 
-    x points to bf16 rows 2 k bytes apart, of which `blocks` runs of 32 columns are multiplied; `sums`
-    has room for a multiple of 16 tokens.
+    x points to bf16 rows 2 k bytes apart, of which `blocks` runs of 32 columns are multiplied;
+    `sums` has room for a multiple of 16 tokens.
     """
     name = f"multiply.bf16.k{k}"
     if name not in module.functions:
@@ -145,7 +145,7 @@ class _Multiply:
         for c in range(PANEL_GROUPS):
             self.tiles.load(_W[c], weights + c * TILE_BYTES, TILE_ROW_BYTES)
         for r in range(rows):
-            # The tokens pass once a panel: they should not drive the weights out of the first cache.
+            # Tokens pass once a panel: they should not drive the weights out of the first cache.
             start = x + r * TILE_ROWS * self.x_stride
             self.tiles.load(_X[r], start, self.x_stride, once=True)
             for c in range(PANEL_GROUPS):

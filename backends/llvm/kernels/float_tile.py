@@ -16,7 +16,7 @@ Pairs = list[tuple[list[Var], list[Var]]]
 class FloatTile(Tile):
     """Even and odd k are summed apart, which hides the latency of a sum and halves its error."""
 
-    def one_pass(self, firsts: list[int]) -> list[list[Val]]:
+    def one_pass(self, firsts: list[Val]) -> list[list[Val]]:
         sums: Pairs = [(self.accumulators(), self.accumulators()) for _ in firsts]
         whole = self.k // _UNROLL * _UNROLL
         with self.f.loop(whole, step=_UNROLL, name="k") as k:
@@ -25,15 +25,15 @@ class FloatTile(Tile):
             self._columns(self.f.const(I64, whole), self.k - whole, firsts, sums)
         return [[a.get() + b.get() for a, b in zip(even, odd, strict=True)] for even, odd in sums]
 
-    def _columns(self, k: Val, count: int, firsts: list[int], sums: Pairs) -> None:
+    def _columns(self, k: Val, count: int, firsts: list[Val], sums: Pairs) -> None:
         """Add `count` (at most 4) consecutive k."""
         per_k = _LINE // self.layout.unit_k
         pointer = self.weights + k * per_k
-        self.ask_ahead(pointer, count * per_k, firsts)
+        self.ask_ahead(pointer, count * per_k)
         for first, pair in zip(firsts, sums, strict=True):
             columns: list[Val] = []
             for unit in range(-(-count // self.layout.unit_k)):
-                columns += self._weights(pointer + (_LINE * unit + _LINE // GROUP_ROWS * first))
+                columns += self._weights(pointer + (_LINE // GROUP_ROWS * first + _LINE * unit))
             for i in range(count):
                 for token, acc in enumerate(pair[i % 2]):
                     x = self.f.load(self.x + k * 4, F32, 4 * (token * self.k + i))

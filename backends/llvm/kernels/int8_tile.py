@@ -1,4 +1,4 @@
-"""The tile of quantised weights and quantised activations, multiplied as integers block by block."""
+"""The tile of quantised weights and activations, multiplied as integers block by block."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ggufc.backends.llvm.vector_math import muladd
 class Int8Tile(Tile):
     """For each block of 32 k: an integer sum, scaled and added to the float32 sum."""
 
-    def one_pass(self, firsts: list[int]) -> list[list[Val]]:
+    def one_pass(self, firsts: list[Val]) -> list[list[Val]]:
         f, fmt = self.f, format_for(self.layout.name)
         sums = [self.accumulators() for _ in firsts]
         with f.loop(self.layout.units(self.k), name="unit") as unit:
             pointer = self.weights + unit * self.layout.unit_bytes
-            self.ask_ahead(pointer, self.layout.unit_bytes, firsts)
+            self.ask_ahead(pointer, self.layout.unit_bytes)
             views = [Rows(f, self.isa, pointer, self.shape.lanes, first) for first in firsts]
             headers = [fmt.header(view) for view in views]
             with self._steps(fmt) as step:

@@ -38,7 +38,7 @@ class Output:
         return pointer + (column + self.f.coerce(token, I64) * self.columns) * 4
 
     def load(self, pointer: Val, mask: Val | None) -> Val:
-        """The 16 values at a pointer; where there is a mask, zero for the rows that do not exist."""
+        """The 16 values at a pointer; zero for rows that the mask says do not exist."""
         if mask is None:
             return self.f.load(pointer, ROW)
         return self.f.masked_load(pointer, ROW, mask)

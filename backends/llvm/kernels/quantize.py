@@ -1,4 +1,4 @@
-"""Norms over rows and activations for quantised linears: `quantize`, `rms_norm`, `rms_norm_quantize`.
+"""Norms over rows, and activations for quantised linears.
 
 Rows are shared out over threads; a single row is one thread's work.
 """
@@ -21,7 +21,7 @@ _VECTOR = vec(F32, _LANES)
 _BLOCK = 32
 _SUMS = 4
 _SMALLEST_NORMAL = 2.0**-126
-# Adding this to a number below 2^22 rounds it to an integer (ties to even) in the low bits of the sum.
+# Adding this to a number below 2^22 rounds it to an integer, ties to even, in the sum's low bits.
 _ROUND, _ROUND_BITS = 12582912.0, 0x4B400000
 
 # The vector of normalised values at an element offset of the row.
@@ -65,7 +65,7 @@ def inverse_rms(f: Function, x: Val, width: int, eps: float) -> Val:
 
 
 def write_q8a(f: Function, values: Values, out: Val, width: int) -> None:
-    """Quantise a row of `width` values, a multiple of 32, to the q8a row at `out`, padding included."""
+    """Quantise a row of `width` values, a multiple of 32, to the q8a row at `out` with its padding."""
     row = Q8aRow(width)
     with f.loop(width // _BLOCK, name="block") as block:
         _write_block(f, row, [values(block * _BLOCK), values(block * _BLOCK + _LANES)], out, block)

@@ -1,9 +1,9 @@
 """The innermost functions of `linear`: 16 rows of a weight by a few tokens, over all of K.
 
-A tile function `(weights, x, sums)` reads one row group of a weight and `tokens` consecutive rows of x,
-and stores float32 sums [tokens][16]. Every element is the sum of the same operations in the same order
-whatever the tile, so results do not depend on how tokens and rows were divided. One function serves
-all weights of its layout and K.
+A tile function `(weights, x, sums)` reads one row group of a weight and `tokens` consecutive rows
+of x, and stores float32 sums [tokens][16]. Every element is the sum of the same operations in the
+same order whatever the tile, so results do not depend on how tokens and rows were divided. One
+function serves all weights of its layout and K.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ggufc.backends.llvm.isa import Isa
-from ggufc.backends.llvm.kernel_builder import F32, Function, Val, Var, vec
+from ggufc.backends.llvm.kernel_builder import F32, I64, Function, Val, Var, vec
 from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout
 
 # How far ahead of the weights that are being multiplied the next ones are asked for.
@@ -21,16 +21,16 @@ _LINE = 64
 
 @dataclass(frozen=True)
 class TileShape:
-    """`tokens` rows of x by slices of `lanes` weight rows, `together` of them in one pass over K."""
+    """`tokens` rows of x by slices of `lanes` weight rows, `together` of them in one pass of K."""
 
     tokens: int
     lanes: int
     together: int = 1
 
-    def passes(self) -> list[list[int]]:
-        """The first rows of the slices of each pass."""
-        rows = range(0, GROUP_ROWS, self.lanes)
-        return [list(rows[i : i + self.together]) for i in range(0, len(rows), self.together)]
+    @property
+    def rows(self) -> int:
+        """Rows of one pass."""
+        return self.lanes * self.together
 
 
 # Measured: more tokens amortise the decoding of weights until accumulators leave the registers.
@@ -58,13 +58,20 @@ class Tile:
         self._prefetch = prefetch
 
     def emit(self) -> None:
-        """Write the function, pass by pass."""
-        for firsts in self.shape.passes():
-            for first, sums in zip(firsts, self.one_pass(firsts), strict=True):
-                for token, value in enumerate(sums):
-                    self.f.store(value, self.f.arg("sums"), 4 * (GROUP_ROWS * token + first))
+        """Write the function, a loop over passes where there are several."""
+        if self.shape.rows == GROUP_ROWS:
+            self._pass(self.f.const(I64, 0))
+            return
+        with self.f.loop(GROUP_ROWS, step=self.shape.rows, name="pass") as first:
+            self._pass(first)
 
-    def one_pass(self, firsts: list[int]) -> list[list[Val]]:
+    def _pass(self, first: Val) -> None:
+        firsts = [first + self.shape.lanes * i for i in range(self.shape.together)]
+        for row, sums in zip(firsts, self.one_pass(firsts), strict=True):
+            for token, value in enumerate(sums):
+                self.f.store(value, self.f.arg("sums") + row * 4, 4 * GROUP_ROWS * token)
+
+    def one_pass(self, firsts: list[Val]) -> list[list[Val]]:
         """The sums of the slices that begin at these rows: for each slice, one vector a token."""
         raise NotImplementedError
 
@@ -73,8 +80,8 @@ class Tile:
         type_ = vec(F32, self.shape.lanes)
         return [self.f.var(type_, 0.0) for _ in range(self.shape.tokens)]
 
-    def ask_ahead(self, pointer: Val, nbytes: int, firsts: list[int]) -> None:
-        """Prefetch what follows `nbytes` at a pointer; later passes find it in the cache anyway."""
-        if self._prefetch and firsts[0] == 0:
+    def ask_ahead(self, pointer: Val, nbytes: int) -> None:
+        """Prefetch what follows `nbytes` at a pointer, where one pass reads all rows."""
+        if self._prefetch and self.shape.rows == GROUP_ROWS:
             for line in range(0, nbytes, _LINE):
                 self.f.prefetch(pointer, _PREFETCH_BYTES + line)

@@ -1,7 +1,7 @@
 """The product of weight codes (unsigned bytes) with an activation's int8 bytes, block by block.
 
-A block is 16 or 32 consecutive k of `lanes` rows. Its codes come as quads: vector i holds, for every
-row, the four codes k = 4 i .. 4 i + 3 in one 32-bit lane. The total is the sum over k of
+A block is 16 or 32 consecutive k of `lanes` rows. Its codes come as quads: vector i holds, for
+every row, the four codes k = 4 i .. 4 i + 3 in one 32-bit lane. The total is the sum over k of
 (code - zero) * x in i32, the same on every instruction set.
 """
 
@@ -46,7 +46,7 @@ class BlockDot(Protocol):
 
 
 def _signed(isa: Isa, codes: CodeType) -> bool:
-    """Whether codes are multiplied with their zero point taken off, so that sums need no correction."""
+    """Whether codes lose their zero point before they are multiplied: sums need no correction."""
     if isa.dot in ("vnni512", "avx2"):
         return isa.dot == "avx2" and codes.bits == 8
     return isa.machine != "x86_64" or codes.bits == 8
@@ -62,7 +62,7 @@ def prepare_codes(isa: Isa, values: Val, codes: CodeType) -> Val:
 def block_dot(
     f: Function, isa: Isa, lanes: int, x: Val, negative_sum: Val, codes: CodeType
 ) -> BlockDot:
-    """Start a block: `x` points to its int8 bytes, `negative_sum` to the i32 -sum(x) of the block."""
+    """Start a block: `x` points to its int8 bytes, `negative_sum` to the i32 -sum(x) of it."""
     signed = _signed(isa, codes)
     bias = f.const(vec(I32, lanes), 0)
     if codes.zero and not signed:

@@ -1,6 +1,7 @@
 """Conversions between float32 and the 16-bit floats, on scalars or vectors, without library calls.
 
-Sixteen-bit values are held as their bits (i16), since LLVM may call a library for operations on `half` and `bfloat`.
+Sixteen-bit values are held as their bits (i16), since LLVM may call a library for operations on
+`half` and `bfloat`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Matrix tiles: eight registers of 16 rows by 64 bytes, and products of bf16 tiles summed in float32.
+"""Matrix tiles: eight registers of 16 rows by 64 bytes, and products of bf16 tiles in float32.
 
-AMX where the instruction set has it. Elsewhere the same operations are emulated in plain code on stack
-memory: slow, but kernels written for tiles run, and are tested, on any machine.
+AMX where the instruction set has it. Elsewhere the same operations are emulated in plain code on
+stack memory: slow, but kernels written for tiles run, and are tested, on any machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Tiles(Protocol):
         """Set a tile to zero."""
 
     def load(self, tile: int, pointer: Val, stride: Val | int, *, once: bool = False) -> None:
-        """Load rows `stride` bytes apart; `once` says that they are not wanted in the cache again."""
+        """Load rows `stride` bytes apart; `once` says that they need not stay in the cache."""
 
     def store(self, tile: int, pointer: Val, stride: Val | int) -> None:
         """Store rows `stride` bytes apart."""
@@ -48,7 +48,7 @@ def tiles_of(f: Function, isa: Isa) -> Tiles:
 
 
 class _Amx:
-    """Intrinsics that name their registers: LLVM's register allocation of tiles would spill them."""
+    """Intrinsics that name their registers: tiles that LLVM allocates are spilt in loops."""
 
     def __init__(self, f: Function) -> None:
         self._f = f

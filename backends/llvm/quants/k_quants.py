@@ -46,7 +46,7 @@ def q6_k_header(view: View) -> Val:
 
 
 def q6_k_blocks(view: View, header: Val, step: Val) -> Sequence[Block]:
-    """Four sub-blocks of 16, two to a block; the high bits of sub-block s lie at bits 2 s of `qh`."""
+    """Four sub-blocks of 16, two to a block; sub-block s has its high bits at bits 2 s of `qh`."""
     ql = [view.quads(step * 512 + (320 + 256 * half), 4) for half in range(2)]
     qh = view.quads(step * 256 + 2368, 4)
     parts = []

@@ -1,4 +1,4 @@
-"""Two ways to look at a unit of 16 rows: several rows side by side in vector lanes, or one row along k.
+"""Two ways to look at a unit of 16 rows: several rows side by side in lanes, or one row along k.
 
 Formats are written once over either.
 """
@@ -16,7 +16,7 @@ _VECTOR_BYTES = 64
 
 
 class View(Protocol):
-    """Reads fields of the unit at a pointer; offsets are bytes from it, as docs/architecture.md gives them."""
+    """Reads fields of the unit at a pointer; offsets are those of docs/architecture.md."""
 
     def quads(self, offset: Operand, count: int) -> list[Val]:
         """The bytes of `count` consecutive vectors of the quad rule."""
@@ -28,11 +28,11 @@ class View(Protocol):
         """A byte of each row."""
 
     def fifth_bits(self, offset: Operand) -> tuple[list[Val], list[Val]]:
-        """16 where the fifth bit is set: for the codes of four vectors' low nibbles, and of their high ones."""
+        """16 where the fifth bit is set: for four vectors' low nibbles, and for their high ones."""
 
 
 def shift_bytes(codes: Val, by: int) -> Val:
-    """Bytes shifted left (right where negative) in 16-bit lanes: mask what crosses from the neighbour.
+    """Bytes shifted left (right where negative) in 16-bit lanes: mask what crosses over.
 
     One instruction, where a shift of bytes takes a mask as well.
     """
@@ -41,9 +41,9 @@ def shift_bytes(codes: Val, by: int) -> Val:
 
 
 class Rows:
-    """`lanes` rows from row `first`: a quad vector has 4 * lanes bytes, other fields `lanes` values."""
+    """`lanes` rows from row `first`: a quad vector has 4 * lanes bytes, a field `lanes` values."""
 
-    def __init__(self, f: Function, isa: Isa, pointer: Val, lanes: int, first: int = 0) -> None:
+    def __init__(self, f: Function, isa: Isa, pointer: Val, lanes: int, first: Operand = 0) -> None:
         self._f, self._isa, self._pointer = f, isa, pointer
         self._lanes, self._first = lanes, first
 
@@ -66,7 +66,7 @@ class Rows:
 
 
 class OneRow:
-    """One row (0 .. 15): `count` vectors become the 4 * count bytes of the row, other fields scalars."""
+    """One row (0 .. 15): `count` vectors become the 4 * count bytes of the row, a field a scalar."""
 
     def __init__(self, f: Function, isa: Isa, pointer: Val, row: Val) -> None:
         self._f, self._isa, self._pointer, self._row = f, isa, pointer, row

@@ -1,0 +1,125 @@
+"""Linears of bf16 activations through matrix tiles, which this machine may have to emulate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ggufc.backends.llvm.isa import ISAS, Isa
+from ggufc.backends.llvm.kernel import OpSignature
+from ggufc.backends.llvm.kernels import load
+from ggufc.ir import bf16_to_f32, f32_to_bf16
+from tests.support.native import (
+    aligned,
+    assembly,
+    build_kernel,
+    kernel_module,
+    machine_features,
+    runnable_isas,
+)
+from tests.support.signatures import tensor
+from tests.support.weights import QUANTIZED, MatrixWeight, product, random_weight, value, vector
+
+load()
+
+
+def tile_isas() -> list[Isa]:
+    """This machine's own tiles if it has them, and emulations with and without bf16 conversion."""
+    runnable = {isa.name: isa for isa in runnable_isas()}
+    chosen = [runnable[name] for name in ("x86-64-amx",) if name in runnable]
+    bases = [isa for name, isa in runnable.items() if name in ("x86-64-v4-bf16", "x86-64")]
+    return chosen + [replace(isa, name=f"{isa.name} emulating tiles", tiles=True) for isa in bases]
+
+
+ISA = pytest.mark.parametrize("isa", tile_isas(), ids=lambda isa: isa.name)
+
+
+def bf16_normal(tokens: int, k: int, seed: int) -> np.ndarray:
+    x = aligned((tokens, k), np.uint16)
+    x[:] = f32_to_bf16(np.random.default_rng(seed).standard_normal((tokens, k), np.float32))
+    return x
+
+
+def rounded(weight: MatrixWeight) -> MatrixWeight:
+    """The weight with its values rounded to bf16, as tiles hold them."""
+    copy = MatrixWeight(weight.type_name, weight.n, weight.k, weight.raw)
+    copy.__dict__["values"] = bf16_to_f32(f32_to_bf16(weight.values))
+    return copy
+
+
+@ISA
+@pytest.mark.parametrize("type_name", QUANTIZED)
+def test_products_are_those_of_rounded_weights(isa: Isa, type_name: str) -> None:
+    k = 768 if "k" in type_name else 672
+    weight = random_weight(type_name, 77, k, np.random.default_rng(0))
+    x = bf16_normal(37, k, 1)
+    operands = (value("x", f"bf16[T, {k}]"), weight.operand())
+    signature = OpSignature("linear", (), operands, (tensor("f32[T, 77]"),), "prefill")
+    out = aligned((37, 77), np.float32, np.nan)
+    build_kernel(signature, isa)(x, weight.packed, out, n=37)
+    exact, magnitude = product(bf16_to_f32(x), [rounded(weight)])
+    # Weights near a tie may round the other way, since they are decoded with fewer roundings.
+    error = np.abs(out - exact) / magnitude
+    assert error.max() < 1e-3
+    assert np.median(error) < 2e-6
+
+
+@ISA
+def test_segments_tails_bias_residual_and_threads(isa: Isa) -> None:
+    rng = np.random.default_rng(2)
+    weights = [random_weight(t, n, 96, rng) for t, n in (("q8_0", 70), ("q4_1", 16), ("q5_0", 7))]
+    bias = rng.standard_normal(93).astype(np.float32)
+    operands = [value("x", "bf16[T, 96]"), *(w.operand() for w in weights)]
+    operands += [vector("bias", 93), value("residual", "f32[T, 93]")]
+    signature = OpSignature("linear", (), tuple(operands), (tensor("f32[T, 93]"),), "prefill")
+    run = build_kernel(signature, isa)
+    for tokens in (1, 16, 17, 32, 33, 600):
+        x = bf16_normal(tokens, 96, tokens)
+        residual = rng.standard_normal((tokens, 93)).astype(np.float32)
+        exact, magnitude = product(bf16_to_f32(x), [rounded(w) for w in weights])
+        exact += bias + residual.astype(np.float64)
+        results = []
+        for threads in (1, 3):
+            out = aligned((tokens, 93), np.float32)
+            out[:] = residual
+            run(x, *(w.packed for w in weights), bias, out, out, n=tokens, threads=threads)
+            results.append(out)
+        assert np.array_equal(*results)
+        assert (np.abs(results[0] - exact) / (magnitude + np.abs(exact))).max() < 2e-3
+
+
+@ISA
+def test_glu_and_its_independence_of_the_number_of_tokens(isa: Isa) -> None:
+    rng = np.random.default_rng(3)
+    gate, up = random_weight("q4_0", 37, 96, rng), random_weight("q4_0", 37, 96, rng)
+    operands = (value("x", "bf16[T, 96]"), gate.operand("gate"), up.operand("up"))
+    attributes = (("activation", "silu"),)
+    result = (tensor("f32[T, 37]"),)
+    run = build_kernel(OpSignature("linear_glu", attributes, operands, result, "prefill"), isa)
+    x, out = bf16_normal(35, 96, 4), aligned((35, 37), np.float32, np.nan)
+    run(x, gate.packed, up.packed, out, n=35, threads=2)
+    g, u = (product(bf16_to_f32(x), [rounded(w)])[0] for w in (gate, up))
+    exact = g / (1 + np.exp(-g)) * u
+    assert np.abs(out - exact).max() < 2e-3 * np.abs(exact).max()
+    for first, last in ((0, 3), (3, 20), (20, 35)):
+        part = aligned((last - first, 37), np.float32, np.nan)
+        run(x[first:last], gate.packed, up.packed, part, n=last - first)
+        assert np.array_equal(part, out[first:last])
+
+
+def test_amx_code_keeps_its_tiles_in_registers() -> None:
+    isa = ISAS["x86-64-amx"]
+    assert "amx-bf16" in isa.features
+    weight = random_weight("q4_k", 64, 256, np.random.default_rng(5))
+    operands = (value("x", "bf16[T, 256]"), weight.operand())
+    signature = OpSignature("linear", (), operands, (tensor("f32[T, 64]"),), "prefill")
+    text = assembly(kernel_module(signature, isa), isa)
+    multiply = text[text.index("\nmultiply.bf16.k256:") :]
+    loops = multiply[: multiply.index(".Lfunc_end")].count("tdpbf16ps")
+    # 2 x 2 tiles for whole blocks and for the tail of more than 16 tokens, 1 x 2 for a shorter one.
+    assert loops == 4 + 4 + 2
+    assert (
+        machine_features()
+    )  # the machine is asked, so that its own tiles are run where it has them
