@@ -4,8 +4,8 @@ prefill.
     python benchmarks/kernels.py [--isa NAME] [--types q4_0 q4_k ...] [--threads 1 2]
 
 "hot" streams a matrix that stays in the second-level cache, "memory" one of 256 MB on huge pages;
-both for one token. Prefill multiplies 512 tokens. Figures are those of the shortest of several runs;
-"read" is what NumPy's maximum over the same 256 MB reaches.
+both for one token. Prefill multiplies 512 tokens. Figures are those of the shortest of several
+runs; "read" is what NumPy's maximum over the same 256 MB reaches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ggufc.backends.llvm.jit import NativeLibrary
 from ggufc.backends.llvm.kernel import OperandSignature, OpSignature
 from ggufc.backends.llvm.kernel_builder import Module
 from ggufc.backends.llvm.kernels.activations import Q8aRow
-from ggufc.backends.llvm.layouts import layout_for, pack
+from ggufc.backends.llvm.layouts import GROUP_ROWS, layout_for, pack
 from ggufc.backends.llvm.object_code import emit_object
 from ggufc.backends.llvm.optimize import data_layout, parse, run_passes, target_machine
 from ggufc.backends.llvm.threading import define_pool
@@ -40,6 +40,7 @@ TYPES = ("q4_0", "q4_1", "q5_0", "q8_0", "q4_k", "q5_k", "q6_k")
 SHAPES = ((512, 1536), (1024, 3072), (2048, 8192))  # K, N
 TOKENS = 512
 MEMORY_BYTES = 256 << 20
+HOT_BYTES, HOT_CALLS = 512 << 10, 100
 HUGE_PAGE = 2 << 20
 
 
@@ -125,23 +126,24 @@ def activations(k: int) -> Bytes:
 
 def decode_speed(isa: Isa, type_name: str, threads: int, *, memory: bool) -> float:
     """Weight bytes per second of one token, in GB/s."""
-    k, slab_rows = 2048, 256
+    k = 2048
+    slab_rows = HOT_BYTES // layout_for(type_name).group_bytes(k) * GROUP_ROWS
     slab = random_packed(type_name, slab_rows, k)
     copies = MEMORY_BYTES // slab.size if memory else 1
     weight = huge(copies * slab.size)
     weight.reshape(copies, -1)[:] = slab
     kernel = Linear(isa, type_name, copies * slab_rows, k, "decode")
     x, out = activations(k), huge(copies * slab_rows * 4)
-    calls = 1 if memory else 200
-    per_thread = 1 if memory else threads  # a hot matrix is each thread's own
+    if memory:
+        seconds = shortest(lambda: kernel.run(x, weight, out, 1, threads), 1.5)
+        return weight.size / seconds / 1e9
 
-    def run() -> None:
-        if memory:
-            kernel.run(x, weight, out, 1, threads)
-            return
-        on_threads(threads, lambda tid: [kernel.run(x, weight, out, 1, 1) for _ in range(calls)])
+    def repeat(tid: int) -> None:
+        for _ in range(HOT_CALLS):
+            kernel.run(x, weight, out, 1, 1)
 
-    return per_thread * calls * weight.size / shortest(run, 1.5) / 1e9
+    seconds = shortest(lambda: on_threads(threads, repeat), 1.5)
+    return threads * HOT_CALLS * weight.size / seconds / 1e9
 
 
 def prefill_speed(isa: Isa, type_name: str, k: int, n: int, threads: int) -> float:

@@ -1,7 +1,8 @@
 """Packed layouts of weights: one per element type, the same for every instruction set.
 
 The unit is 16 rows by `unit_k` columns; units of a row group are contiguous along K, groups along
-N. Rows are padded to 16 and columns to `unit_k` with zero scales. docs/architecture.md has the bytes.
+N. Rows are padded to 16 and columns to `unit_k` with zero scales. docs/architecture.md has the
+bytes.
 """
 
 from __future__ import annotations

@@ -50,12 +50,10 @@ _FIFTH = _fifth_bits_table()
 
 def _fifth_bits(qh: Array) -> Array:
     """Bit k of four bytes [..., 4] moved to where the quads of a row want it: words [...]."""
-    return (
-        _FIFTH[0][qh[..., 0]]
-        | _FIFTH[1][qh[..., 1]]
-        | _FIFTH[2][qh[..., 2]]
-        | _FIFTH[3][qh[..., 3]]
-    )
+    words: Array = _FIFTH[0][qh[..., 0]]
+    for byte in range(1, 4):
+        words |= _FIFTH[byte][qh[..., byte]]
+    return words
 
 
 def _pack_nibbles(

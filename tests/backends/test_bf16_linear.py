@@ -86,7 +86,7 @@ def test_segments_tails_bias_residual_and_threads(isa: Isa) -> None:
             out[:] = residual
             run(x, *(w.packed for w in weights), bias, out, out, n=tokens, threads=threads)
             results.append(out)
-        assert np.array_equal(*results)
+        assert np.array_equal(results[0], results[1])
         assert (np.abs(results[0] - exact) / (magnitude + np.abs(exact))).max() < 2e-3
 
 

@@ -45,7 +45,7 @@ def convert(isa: Isa, source: np.ndarray, to: type, op: Callable[[Val], Val]) ->
     """Every element of the source through a conversion, as vectors and as scalars."""
     types: dict[int, Type] = {2: I16, 4: F32}
     element = types[source.itemsize]
-    results = []
+    results: list[np.ndarray] = []
     for lanes in (LANES, 0):
 
         def body(f: Function, lanes: int = lanes) -> None:
@@ -73,9 +73,8 @@ def hard_floats() -> np.ndarray:
     bits[: 1 << 14] &= np.uint32(0xFFFFF000)
     bits[1 << 14 : 1 << 15] &= np.uint32(0xFFFF8000)
     bits[:6] = [0, 0x80000000, 0x7F800000, 0xFF800000, 0x477FEFFF, 0x477FF000]
-    return bits[np.isfinite(bits.view(np.float32)) | (bits << np.uint32(1) == 0xFF000000)].view(
-        np.float32
-    )[: 1 << 15]
+    values = bits.view(np.float32)
+    return np.ascontiguousarray(values[~np.isnan(values)][: 1 << 15])
 
 
 @ISA

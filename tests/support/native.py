@@ -30,13 +30,13 @@ _names = itertools.count()
 _jit: Any = None
 
 
-def aligned(shape: int | tuple[int, ...], dtype: Any, fill: float = 0) -> np.ndarray:
+def aligned(shape: int | tuple[int, ...], dtype: Any, fill: float = 0) -> np.ndarray[Any, Any]:
     """An array at a multiple of 64 bytes, as the arena and weights are."""
     count = int(np.prod(shape))
     size = count * np.dtype(dtype).itemsize
     raw = np.zeros(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    out = raw[start : start + size].view(dtype).reshape(shape)
+    out: np.ndarray[Any, Any] = raw[start : start + size].view(dtype).reshape(shape)
     out[...] = fill
     return out
 
@@ -106,7 +106,7 @@ class NativeKernel:
         self.isa = isa
         self._keep, self.address = load(self.module, isa)
         self._arrays = len(signature.operands) + len(signature.results)
-        arguments = [ctypes.c_void_p] * self._arrays
+        arguments: list[Any] = [ctypes.c_void_p] * self._arrays
         arguments += [ctypes.c_void_p if t.scalar == "ptr" else ctypes.c_int64 for _, t in TAIL]
         self.function: Callable[..., None] = ctypes.CFUNCTYPE(None, *arguments)(self.address)
 

@@ -1,7 +1,8 @@
 """The loops around the innermost functions of `linear`, which share work out over threads.
 
 Work is cut into pieces of output rows times blocks of tokens, of which every thread takes a
-contiguous run. Within a block of tokens the activations stay in the cache while the weights pass once.
+contiguous run. Within a block of tokens the activations stay in the cache while the weights pass
+once.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ def inverse_rms(f: Function, x: Val, width: int, eps: float) -> Val:
     step = _SUMS * _LANES
     whole = width // step * step
     with f.loop(whole, step=step, name="square") as i:
-        for part, total in enumerate(sums):
+        for part, partial in enumerate(sums):
             value = f.load(x + i * 4, _VECTOR, 4 * _LANES * part)
-            total.set(muladd(value, value, total.get()))
+            partial.set(muladd(value, value, partial.get()))
     for at in range(whole, width, _LANES):
         mask = tail_mask(f, width) if at + _LANES > width else None
         value = (
@@ -65,12 +65,12 @@ def inverse_rms(f: Function, x: Val, width: int, eps: float) -> Val:
 
 
 def write_q8a(f: Function, values: Values, out: Val, width: int) -> None:
-    """Quantise a row of `width` values, a multiple of 32, to the q8a row at `out` with its padding."""
+    """Quantise a row of `width` values, a multiple of 32, to the q8a row at `out`, padded."""
     row = Q8aRow(width)
     with f.loop(width // _BLOCK, name="block") as block:
         _write_block(f, row, [values(block * _BLOCK), values(block * _BLOCK + _LANES)], out, block)
-    for block in range(width // _BLOCK, row.padded // _BLOCK):
-        _write_zeros(f, row, out, block)
+    for empty in range(width // _BLOCK, row.padded // _BLOCK):
+        _write_zeros(f, row, out, empty)
 
 
 def _write_zeros(f: Function, row: Q8aRow, out: Val, block: int) -> None:

@@ -66,7 +66,7 @@ class Rows:
 
 
 class OneRow:
-    """One row (0 .. 15): `count` vectors become the 4 * count bytes of the row, a field a scalar."""
+    """One row (0 .. 15): `count` vectors become the row's 4 * count bytes, a field a scalar."""
 
     def __init__(self, f: Function, isa: Isa, pointer: Val, row: Val) -> None:
         self._f, self._isa, self._pointer, self._row = f, isa, pointer, row
