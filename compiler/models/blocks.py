@@ -67,9 +67,9 @@ def heads(layer: Layer, name: str, x: Value, n: int) -> Value:
 def qkv(layer: Layer, x: Value) -> tuple[Value, Value, Value]:
     """Queries [T, n_heads, head_dim], keys and values [T, n_kv_heads, head_dim or value_dim] of
     `x`, from three matrices or from one that holds all three."""
-    hp, params = layer.hparams, layer.params
+    params = layer.params
     counts = {"attn_q": params.n_heads, "attn_k": params.n_kv_heads, "attn_v": params.n_kv_heads}
-    widths = {"attn_q": hp.head_dim, "attn_k": hp.head_dim, "attn_v": hp.value_dim}
+    widths = {"attn_q": params.head_dim, "attn_k": params.head_dim, "attn_v": params.value_dim}
     sizes = {name: count * widths[name] for name, count in counts.items()}
     if layer.tensors.has(f"{layer.prefix}attn_qkv.weight"):
         parts = split(layer, linear(layer, "attn_qkv", x, sum(sizes.values())), sizes)
@@ -101,19 +101,19 @@ def rotate(layer: Layer, q: Value, k: Value, pairing: str) -> tuple[Value, Value
 def attend(layer: Layer, q: Value, k: Value, v: Value, scale: float | None = None) -> Value:
     """Attention of `q` to the cache, once `k` and `v` are in it, with all heads side by side:
     [T, n_heads * value_dim]. `scale` is the model's own unless given."""
-    net, hp = layer.net, layer.hparams
+    net, params = layer.net, layer.params
     place = net.positions, net.sequences, *layer.caches
     layer.b.emit("kv_write", k, v, *place)
     out = layer.emit(
         "attention",
         q,
         *place,
-        scale=hp.attention_scale if scale is None else scale,
-        window=layer.params.window,
-        softcap=hp.attention_softcap,
+        scale=params.attention_scale if scale is None else scale,
+        window=params.window,
+        softcap=layer.hparams.attention_softcap,
         name="attn",
     )
-    shape = (out.type.shape[0], layer.params.n_heads * hp.value_dim)
+    shape = (out.type.shape[0], params.n_heads * params.value_dim)
     return layer.emit("reshape", out, shape=shape, name="attn.flat")
 
 

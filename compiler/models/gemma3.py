@@ -50,4 +50,4 @@ def score_scale(layer: Layer) -> float:
     hp = layer.hparams
     if hp.n_layers == LAYERS_OF_27B:
         return 1.0 / math.sqrt(hp.dim / layer.params.n_heads)
-    return hp.attention_scale
+    return layer.params.attention_scale

@@ -69,7 +69,7 @@ class Network(Scope):
                 f"rope.freqs{kind}", frequencies(rope, self.rope_divisors(rope))
             )
             self.rope_tables[rope] = self.b.rope_table(
-                self.positions, weight, name=f"rope.table{kind}"
+                self.positions, weight, scale=rope.scale, name=f"rope.table{kind}"
             )
         return self.rope_tables[rope]
 
@@ -79,9 +79,9 @@ class Network(Scope):
         return len({params.rope for params in self.hparams.layers}) > 1
 
     def rope_divisors(self, rope: Rope) -> F32Array | None:
-        """What a file divides the frequencies by, one number a pair, if it brings that (and
-        there is one set of frequencies that it can mean)."""
-        if self.has_two_ropes or not self.tensors.has(ROPE_DIVISORS):
+        """What a file divides the frequencies by, one number a pair, if it brings that for
+        `rope`."""
+        if not rope.divided or not self.tensors.has(ROPE_DIVISORS):
             return None
         divisors = self.tensors.vector_values(ROPE_DIVISORS, rope.dim // 2)
         low, high = DIVISOR_RANGE
@@ -99,21 +99,30 @@ class Layer(Scope):
         """Layer `index` of `net`."""
         super().__init__(net.b, net.hparams, net.tensors, f"blk.{index}.")
         self.net = net
+        self.index = index
         self.params = params
 
     @property
     def caches(self) -> tuple[State, State]:
-        """The layer's keys and values of all positions so far."""
-        states = self.b.module.states
-        return states[f"{self.prefix}k"], states[f"{self.prefix}v"]
+        """Keys and values of all positions so far, the layer's own or those that it shares."""
+        states, owner = self.b.module.states, self.params.cache
+        return states[f"blk.{owner}.k"], states[f"blk.{owner}.v"]
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the layer makes keys and values, rather than to share those of another one."""
+        return self.params.cache == self.index
 
 
 def add_cache(
     b: GraphBuilder, hparams: HParams, kv_type: str, context: int, sequences: int
 ) -> None:
-    """Declare the KV cache of every layer: `context` positions of `sequences` sequences."""
+    """Declare the KV cache of every layer that has one: `context` positions of `sequences`
+    sequences."""
     s, c = Symbol("S", sequences), Symbol("C", round_up(context, CONTEXT_UNIT))
     for index, params in enumerate(hparams.layers):
-        for name, width in (("k", hparams.head_dim), ("v", hparams.value_dim)):
+        if params.cache != index:
+            continue
+        for name, width in (("k", params.head_dim), ("v", params.value_dim)):
             shape = (s, c, params.n_kv_heads, width)
             b.module.state(f"blk.{index}.{name}", TensorType(shape, dtype(kv_type)))

@@ -66,7 +66,7 @@ def test_every_architecture_has_a_forward() -> None:
         ("rope.freq_base", float("nan"), "is nan, allowed are numbers above 1"),
         ("rope.freq_base", float("inf"), "is inf, allowed are numbers above 1"),
         ("rope.freq_base", -1.0, "is -1.0, allowed are numbers above 1"),
-        ("rope.scaling.type", "yarn", "is 'yarn', allowed are 'none' and 'linear'"),
+        ("rope.scaling.type", "ntk", "is 'ntk', allowed are 'none', 'linear', 'yarn', 'longrope'"),
         ("rope.scaling.factor", -2.0, "is -2.0, allowed are numbers above 0.001"),
         ("attention.layer_norm_rms_epsilon", 0.0, "is 0.0, allowed are numbers above 0 up to 0.1"),
         ("attention.layer_norm_rms_epsilon", True, "is of type bool, wanted a number"),

@@ -1,0 +1,118 @@
+"""The hyperparameters of a model and of its layers: plain, frozen values."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Yarn:
+    """What YaRN needs to know: the context that the model was first trained with, between how many
+    turns in that context frequencies pass from the scaled to the unscaled, and how much of the
+    unscaled ones there is at most."""
+
+    original_context: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    extrapolation: float = 1.0
+
+
+@dataclass(frozen=True)
+class Rope:
+    """Rotary embedding of one layer.
+
+    `theta` is the base of the frequencies, `dim` the number of rotated elements of a head,
+    `factor` what positions are divided by, `scale` what sines and cosines are multiplied by.
+    `divided` says whether the divisors of the file, if it has any, are meant for this layer;
+    sequences longer than `short_context`, if that is not 0, have divisors of their own."""
+
+    theta: float
+    dim: int
+    factor: float = 1.0
+    scale: float = 1.0
+    yarn: Yarn | None = None
+    divided: bool = True
+    short_context: int = 0
+
+
+@dataclass(frozen=True)
+class Xielu:
+    """The coefficients of the activation of the same name, `xielu`."""
+
+    alpha_n: float
+    alpha_p: float
+    beta: float
+    eps: float
+
+
+@dataclass(frozen=True)
+class LayerParams:
+    """What may differ from layer to layer.
+
+    `head_dim` is the width of a query or key head, `value_dim` of a value head; `window` is how
+    many positions a token sees, itself included, 0 for all; scores are multiplied by
+    `attention_scale`; `cache` is the layer whose keys and values this one attends to, its own
+    number unless it has none."""
+
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    value_dim: int
+    hidden_dim: int
+    window: int
+    attention_scale: float
+    cache: int
+    rope: Rope
+    xielu: Xielu | None = None
+
+
+@dataclass(frozen=True)
+class HParams:
+    """The hyperparameters of a model.
+
+    A softcap, clamp, bias or scale of 0 stands for none; what a scale means is the architecture's
+    business. `max_context` is what the model was made for; `per_layer_dim` the width of the
+    embedding that each layer has of its own, 0 for none."""
+
+    architecture: str
+    n_layers: int
+    dim: int
+    vocab_size: int
+    max_context: int
+    norm_eps: float
+    attention_softcap: float
+    logit_softcap: float
+    embedding_scale: float
+    residual_scale: float
+    logit_scale: float
+    kqv_clamp: float
+    max_alibi_bias: float
+    parallel_residual: bool
+    rope_sections: tuple[int, ...]
+    per_layer_dim: int
+    layers: tuple[LayerParams, ...]
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether any layer sees a window only."""
+        return any(layer.window for layer in self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings by name; what is the same in all layers once, otherwise a
+        list."""
+        values = asdict(self)
+        layers = [flat(layer) for layer in values.pop("layers")]
+        for name in dict.fromkeys(name for layer in layers for name in layer):
+            column = [layer.get(name) for layer in layers]
+            values[name] = column[0] if all(v == column[0] for v in column) else column
+        return values
+
+
+def flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Nested dictionaries as one, names joined by `_`."""
+    result = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            result |= {f"{name}_{inner}": item for inner, item in flat(value).items()}
+        else:
+            result[name] = value
+    return result
