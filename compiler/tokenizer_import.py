@@ -55,7 +55,7 @@ SPECIAL_KEYS = {
     "fim_sep_token_id": "fim_sep",
 }
 # Texts that name a special token where the file has no key for it.
-_DEFAULT_TEXTS = {
+_DEFAULT_TEXTS: dict[str, dict[str, tuple[bytes, ...]]] = {
     "spm": {"bos": (b"<s>", b"<bos>"), "eos": (b"</s>", b"<eos>"), "unk": (b"<unk>",)},
     "gemma4": {"bos": (b"<bos>",), "eos": (b"<eos>",), "unk": (b"<unk>",)},
     "unigram": {"eos": (b"</s>",), "unk": (b"<unk>",)},
@@ -319,7 +319,7 @@ def _numbers(
     return array
 
 
-def _sequence(value: Any, key: str) -> Sequence[Any]:
+def _sequence(value: Any, key: str) -> Any:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
         raise SpecError(f"{key} is {_shown(value)}, an array is wanted")
     return value

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol
 
-from ggufc.tokenizer.dropped import dropped_offsets, normalize_nfc
+from ggufc.tokenizer.dropped import Dropped, dropped_when_normalized, normalize_nfc
 from ggufc.tokenizer.errors import DroppedBytesError, TextError, TokenizerError
 from ggufc.tokenizer.markers import is_marker_text
 from ggufc.tokenizer.provenance import Policy, Provenance
@@ -36,6 +36,9 @@ class Model(Protocol):
 
     def refine(self, text: str) -> list[str | int]:
         """The text with what the model takes out of it before encoding."""
+
+    def lost(self, text: str) -> Dropped:
+        """(byte offset, value) of the bytes of a text that no token stands for."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ class Tokenizer:
         self.spec = spec
         self._model = model
         self._types = spec.types
-        self._bytes = memoryview(spec.arrays["token_bytes"])
-        self._ends = memoryview(spec.arrays["token_ends"])
+        self._bytes = spec.arrays["token_bytes"].data
+        self._ends = spec.arrays["token_ends"].data
 
     @property
     def vocab_size(self) -> int:
@@ -161,7 +164,7 @@ class Tokenizer:
     def _assemble(self, text: str, matches: Iterator[Match], normalize: bool) -> Encoding:
         """Ids of the matches and of the text between them."""
         items: list[str | int] = []
-        dropped: list[tuple[int, int]] = []
+        dropped: Dropped = []
         position = 0
         for match in [*matches, Match(len(text), len(text), -1)]:
             if match.start > position:
@@ -186,16 +189,13 @@ class Tokenizer:
     def _normalized(self, text: str, normalize: bool) -> str:
         return normalize_nfc(text) if normalize and self.spec.nfc else text
 
-    def _dropped(
-        self, text: str, start: int, between: str, normalize: bool
-    ) -> Iterable[tuple[int, int]]:
-        if not self.spec.missing_bytes or self.spec.byte_fallback:
-            return ()
-        nfc = normalize and self.spec.nfc
-        found = dropped_offsets(between, self._missing, nfc)
-        if not found:
-            return ()
-        base = len(text[:start].encode("utf-8", "surrogateescape"))
+    def _dropped(self, text: str, start: int, between: str, normalize: bool) -> Dropped:
+        if not self.spec.missing_bytes:
+            return []
+        lost = self._model.lost
+        normal = normalize and self.spec.nfc
+        found = dropped_when_normalized(between, lost) if normal else lost(between)
+        base = len(text[:start].encode("utf-8", "surrogateescape")) if found else 0
         return [(base + offset, value) for offset, value in found]
 
     def _with_special(self, ids: list[int]) -> list[int]:
@@ -205,10 +205,6 @@ class Tokenizer:
         if spec.add_sep and not tail and "sep" in special:
             tail = [special["sep"]]
         return [*head, *ids, *tail]
-
-    @cached_property
-    def _missing(self) -> bytes:
-        return bytes(self.spec.missing_bytes)
 
     # Added tokens
 

@@ -9,6 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from ggufc.tokenizer.arrays import Int32Array, Int64Array, find_rows
+from ggufc.tokenizer.dropped import Dropped, missing_in
 from ggufc.tokenizer.merging import Merger, NumpyMerger, Symbols, spread
 from ggufc.tokenizer.pairs import PairTable
 from ggufc.tokenizer.spec import TokenizerSpec
@@ -30,8 +31,8 @@ class PairEncoder:
         self._vocab_size = spec.vocab_size
         self._hashes = arrays["whole_hashes"]
         self._slots = arrays["whole_slots"]
-        self._blob = memoryview(arrays["token_bytes"])
-        self._ends = memoryview(arrays["token_ends"])
+        self._blob = arrays["token_bytes"].data
+        self._ends = arrays["token_ends"].data
         self._virtual_ids: Int32Array = arrays["virtual_ids"]
         self._virtual_ends: Int64Array = arrays["virtual_ends"].astype(np.int64)
         self._cache: dict[str, Ids] = {}
@@ -107,9 +108,16 @@ class PairEncoder:
 class BpeModel:
     """Byte-level byte-pair encoding: split by the family's pattern, then merge bytes."""
 
-    def __init__(self, encoder: PairEncoder, split: Callable[[str], list[str]]) -> None:
+    def __init__(
+        self, encoder: PairEncoder, split: Callable[[str], list[str]], missing: bytes
+    ) -> None:
         self._encoder = encoder
         self._split = split
+        self._missing = missing
+
+    def lost(self, text: str) -> Dropped:
+        """The bytes without a token."""
+        return missing_in(text, self._missing)
 
     def refine(self, text: str) -> list[str | int]:
         """The text as it is."""

@@ -35,7 +35,8 @@ from ggufc.tokenizer.arrays import (
     pair_hashes,
 )
 from ggufc.tokenizer.markers import is_marker_text
-from ggufc.tokenizer.merging import NumpyMerger, PairTable, Symbols
+from ggufc.tokenizer.merging import NumpyMerger, Symbols
+from ggufc.tokenizer.pairs import PairTable
 from ggufc.tokenizer.rules import MergeRules, rules_from_pairs, rules_from_scores
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 
@@ -57,7 +58,7 @@ class TokenizerSource:
     scores: Float32Array | None = None
     merges: Sequence[tuple[bytes, bytes]] = ()
     special: dict[str, int] = field(default_factory=dict)
-    flags: dict[str, bool] = field(default_factory=dict)
+    flags: dict[str, Any] = field(default_factory=dict)
     strip: dict[int, str] = field(default_factory=dict)
     stop_ids: tuple[int, ...] = ()
     charsmap: bytes = b""
@@ -98,34 +99,30 @@ def _ends(tokens: list[bytes]) -> NDArray[np.uint32]:
 
 def _token_bytes(source: TokenizerSource) -> list[bytes]:
     """What each token stands for: added tokens as spelled, the others decoded."""
-    plain = (TokenType.CONTROL, TokenType.USER_DEFINED)
-    return [
-        text if kind in plain else _decode(source.kind, text, kind)
-        for text, kind in zip(source.texts, source.types.tolist(), strict=True)
-    ]
+    if source.kind == "bpe":
+        decode = byte_alphabet.decode
+        tokens = [decode(text) for text in source.texts]
+    else:
+        tokens = [text.replace(_SPACE_MARK, b" ") for text in source.texts]
+    for token in np.flatnonzero(np.isin(source.types, _SPELLED)).tolist():
+        tokens[token] = source.texts[token]
+    for token in np.flatnonzero(source.types == TokenType.BYTE).tolist():
+        tokens[token] = bytes([int(source.texts[token][3:5], 16)])
+    return tokens
 
 
-def _decode(kind: str, text: bytes, token_type: int) -> bytes:
-    if token_type == TokenType.BYTE:
-        return bytes([int(text[3:5], 16)])
-    if kind == "bpe":
-        return byte_alphabet.decode(text)
-    return text.replace(_SPACE_MARK, b" ")
+_SPELLED = (TokenType.CONTROL, TokenType.USER_DEFINED)
 
 
 def _mergeable(source: TokenizerSource) -> dict[bytes, int]:
     """The tokens that merging may use and make, by spelling; the lowest id of equal ones."""
-    barred = {TokenType.UNKNOWN, TokenType.CONTROL, TokenType.BYTE}
+    barred = [TokenType.UNKNOWN, TokenType.CONTROL, TokenType.BYTE, TokenType.USER_DEFINED]
     if source.kind != "bpe":
-        barred.add(TokenType.UNUSED)
-    ids: dict[bytes, int] = {}
-    for token, (text, kind) in enumerate(zip(source.texts, source.types.tolist(), strict=True)):
-        if kind in barred or (kind == TokenType.USER_DEFINED and is_marker_text(text)):
-            continue
-        if kind != TokenType.NORMAL and text in ids:
-            continue
-        ids.setdefault(text, token)
-    return ids
+        barred.append(TokenType.UNUSED)
+    usable = np.flatnonzero(~np.isin(source.types, barred)).tolist()
+    user = np.flatnonzero(source.types == TokenType.USER_DEFINED).tolist()
+    usable += [token for token in user if not is_marker_text(source.texts[token])]
+    return {source.texts[token]: token for token in reversed(usable)}
 
 
 def _add_merging(
@@ -143,13 +140,17 @@ def _add_merging(
         virtual = rules.virtual
         arrays["joins"] = _joins([*ids, *virtual])
     arrays["virtual_ids"], arrays["virtual_ends"] = _expansions(virtual, byte_ids)
+    missing = np.flatnonzero(byte_ids < 0).tolist()
+    bpe = source.kind == "bpe"
+    if not bpe and "unk" in source.special:
+        arrays["byte_ids"] = np.where(byte_ids < 0, np.int32(source.special["unk"]), byte_ids)
     whole = _whole_tokens(source, tokens, ids, arrays)
     hashes = np.array([crc32(token) for token in tokens], np.uint32)
     arrays["whole_hashes"] = hashes
     arrays["whole_slots"] = _slots_of(whole, hashes)
     return {
-        "missing_bytes": tuple(np.flatnonzero(byte_ids < 0).tolist()),
-        "byte_fallback": source.kind != "bpe" and bool((byte_ids >= 0).any()),
+        "missing_bytes": tuple(missing) if bpe or "unk" not in source.special else (),
+        "byte_fallback": not bpe and not missing,
     }
 
 
@@ -196,11 +197,10 @@ def _byte_ids(source: TokenizerSource, tokens: list[bytes]) -> Int32Array:
 
 def _char_ids(ids: dict[bytes, int]) -> tuple[NDArray[np.uint32], Int32Array]:
     """The code points that are tokens and their ids; a space stands for U+2581 too."""
-    chars = {}
+    chars: dict[int, int] = {}
     for text, token in ids.items():
-        spelled = text.replace(_SPACE_MARK, b" ").decode("utf-8", "ignore")
-        if len(spelled) == 1 and len(text) > 0:
-            chars.setdefault(ord(spelled), token)
+        if len(text) <= 4 and len(spelled := text.decode("utf-8", "ignore")) == 1:
+            chars.setdefault(ord(" ") if text == _SPACE_MARK else ord(spelled), token)
     if ord(" ") in chars:
         chars[0x2581] = chars[ord(" ")]
     codes = sorted(chars)
@@ -255,9 +255,8 @@ def _joins(texts: Iterable[bytes]) -> UInt8Array:
     """A bitmap over hashes of pairs of neighbouring characters: set where some result of a merge
     has them side by side. Between two characters whose bit is clear nothing ever merges."""
     pairs: set[tuple[str, str]] = set()
-    for text in texts:
-        spelled = text.replace(_SPACE_MARK, b" ").decode("utf-8", "ignore")
-        pairs.update(pairwise(spelled))
+    for text in b"\0".join(texts).replace(_SPACE_MARK, b" ").decode("utf-8", "ignore").split("\0"):
+        pairs.update(pairwise(text))
     size = max(_LEAST_BITS, 1 << (32 * len(pairs)).bit_length())
     codes = np.array([(ord(a), ord(b)) for a, b in sorted(pairs)], np.int32).reshape(-1, 2)
     bits = np.zeros(size, np.uint8)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 
 import regex
+
+Dropped = list[tuple[int, int]]
 
 _CLUSTER = regex.compile(r"\X")
 
@@ -14,22 +17,24 @@ def normalize_nfc(text: str) -> str:
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
-def dropped_offsets(text: str, missing: bytes, nfc: bool) -> list[tuple[int, int]]:
-    """(byte offset, value) of every byte of `missing` in the text's UTF-8.
-
-    With `nfc` the bytes are those of the normalised text; each is placed where the character that
-    it comes from begins in the text as it was given.
-    """
-    normalized = normalize_nfc(text) if nfc else text
-    data = normalized.encode("utf-8", "surrogateescape")
+def missing_in(text: str, missing: bytes) -> Dropped:
+    """(byte offset, value) of every byte of `missing` in the text's UTF-8."""
+    data = text.encode("utf-8", "surrogateescape")
     if len(data.translate(None, missing)) == len(data):
         return []
-    if normalized == text:
-        wanted = frozenset(missing)
-        return [(offset, value) for offset, value in enumerate(data) if value in wanted]
-    found: list[tuple[int, int]] = []
+    wanted = frozenset(missing)
+    return [(offset, value) for offset, value in enumerate(data) if value in wanted]
+
+
+def dropped_when_normalized(text: str, lost: Callable[[str], Dropped]) -> Dropped:
+    """What `lost` finds in the normalised text, each byte placed where the character that it comes
+    from begins in the text as it was given."""
+    normalized = normalize_nfc(text)
+    if normalized == text or not lost(normalized):
+        return lost(normalized)
+    found: Dropped = []
     offset = 0
     for cluster in _CLUSTER.findall(text):
-        found += [(offset, v) for _, v in dropped_offsets(normalize_nfc(cluster), missing, False)]
+        found += [(offset, value) for _, value in lost(normalize_nfc(cluster))]
         offset += len(cluster.encode("utf-8", "surrogateescape"))
     return found

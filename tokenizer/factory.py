@@ -34,7 +34,7 @@ def _model(spec: TokenizerSpec) -> Model:
         from ggufc.tokenizer.pretokenizers import pretokenizer
         from ggufc.tokenizer.splitting import splitter
 
-        return BpeModel(encoder, splitter(pretokenizer(spec.pre)))
+        return BpeModel(encoder, splitter(pretokenizer(spec.pre)), bytes(spec.missing_bytes))
     from ggufc.tokenizer.spm import SpaceMarkModel
 
     return SpaceMarkModel(spec, encoder)

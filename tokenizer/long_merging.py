@@ -83,16 +83,16 @@ class _Chain:
     def __init__(self, symbols: Int32Array, table: PairTable) -> None:
         size = len(symbols)
         self._table = table
-        self._simple = memoryview(table.simple)
+        self._simple = table.simple.data
         self._symbol = symbols.copy()
         self._next = np.arange(1, size + 1, dtype=np.int32)
         self._next[-1] = _NONE
         self._previous = np.arange(-1, size - 1, dtype=np.int32)
         self._rank = np.full(size, NO_RANK)
         self._result = np.zeros(size, np.int32)
-        self._symbols, self._following, self._preceding, self._ranks, self._results = map(
-            memoryview, (self._symbol, self._next, self._previous, self._rank, self._result)
-        )
+        self._symbols, self._following = self._symbol.data, self._next.data
+        self._preceding = self._previous.data
+        self._ranks, self._results = self._rank.data, self._result.data
         self._buckets: dict[int, list[Int64Array | list[int]]] = {}
         self._waiting: dict[int, _Waiting] = {}
         self._queue: list[int] = []
@@ -263,7 +263,8 @@ class _Chain:
         linked[1:] = self._next[places[:-1]] == places[1:]
         index = np.arange(len(places))
         run_start = np.maximum.accumulate(np.where(linked, 0, index))
-        return places[(index - run_start) % 2 == 0]
+        chosen: Int64Array = places[(index - run_start) % 2 == 0]
+        return chosen
 
     def _renew(self, places: Int64Array) -> None:
         """Looks up the pairs that begin at these places and puts them into their buckets."""
@@ -286,4 +287,5 @@ def _ascending(places: Int64Array) -> Int64Array:
     ordered = np.sort(places)
     fresh = np.ones(len(ordered), bool)
     fresh[1:] = ordered[1:] != ordered[:-1]
-    return ordered[fresh]
+    once: Int64Array = ordered[fresh]
+    return once

@@ -29,7 +29,7 @@ class PairTable:
         self._slots: Int32Array = arrays["pair_slots"]
         self.simple: NDArray[np.uint8] = arrays["rank_simple"]
         self._views = [
-            memoryview(np.ascontiguousarray(array))
+            np.ascontiguousarray(array).data
             for array in (self._slots, self._left, self._right, self._rank, self._result)
         ]
         self._known: dict[tuple[int, int], tuple[int, int] | None] = {}

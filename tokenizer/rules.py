@@ -34,38 +34,40 @@ def rules_from_pairs(
     """
     symbols = dict(ids)
     virtual: list[bytes] = []
-    for left, right in pairs:
-        if left + right not in symbols:
-            symbols[left + right] = vocab_size + len(virtual)
-            virtual.append(left + right)
-    rows: dict[tuple[int, int], tuple[int, int]] = {}
-    for rank, (left, right) in enumerate(pairs):
-        pair = symbols.get(left), symbols.get(right)
-        if pair[0] is not None and pair[1] is not None:
-            rows.setdefault((pair[0], pair[1]), (symbols[left + right], rank))
-    return _in_order([(rank, *pair, result) for pair, (result, rank) in rows.items()], virtual)
+    rows: dict[tuple[int | None, int | None], tuple[int, int]] = {}
+    joined = [left + right for left, right in pairs]
+    for text in joined:
+        if text not in symbols:
+            symbols[text] = vocab_size + len(virtual)
+            virtual.append(text)
+    look = symbols.get
+    for rank, ((left, right), text) in enumerate(zip(pairs, joined, strict=True)):
+        rows.setdefault((look(left), look(right)), (symbols[text], rank))
+    kept = [
+        (rank, left, right, result)
+        for (left, right), (result, rank) in rows.items()
+        if left is not None and right is not None
+    ]
+    return _in_order(kept, virtual)
 
 
 def rules_from_scores(ids: dict[bytes, int], scores: Float32Array) -> MergeRules:
     """Rules of a scored vocabulary: any two tokens that join to a token, highest score first."""
     order = {score: rank for rank, score in enumerate(sorted(set(scores.tolist()), reverse=True))}
+    known = {text.decode("utf-8", "surrogateescape"): token for text, token in ids.items()}
+    look = known.get
     rows = []
-    for text, token in ids.items():
+    for text, token in known.items():
         rank = order[float(scores[token])]
-        for cut in _cuts(text):
-            left, right = ids.get(text[:cut]), ids.get(text[cut:])
-            if left is not None and right is not None:
+        for cut in range(1, len(text)):
+            left = look(text[:cut])
+            if left is not None and (right := look(text[cut:])) is not None:
                 rows.append((rank, left, right, token))
     return _in_order(rows, [])
-
-
-def _cuts(text: bytes) -> list[int]:
-    """Places inside the text where a character begins."""
-    return [i for i in range(1, len(text)) if text[i] & 0xC0 != 0x80]
 
 
 def _in_order(rows: list[tuple[int, int, int, int]], virtual: list[bytes]) -> MergeRules:
     table = np.array(sorted(rows), np.int64).reshape(-1, 4).astype(np.int32)
     _, dense = np.unique(table[:, 0], return_inverse=True)
-    columns = [np.ascontiguousarray(table[:, i]) for i in range(1, 4)]
-    return MergeRules(*columns, rank=dense.astype(np.int32), virtual=virtual)
+    left, right, result = (np.ascontiguousarray(table[:, i]) for i in range(1, 4))
+    return MergeRules(left, right, result, dense.astype(np.int32), virtual)

@@ -33,7 +33,8 @@ def _chained(steps: tuple[str, ...]) -> Splitter:
     def split(text: str) -> list[str]:
         pieces = [text] if text else []
         for one in splitters:
-            pieces = [part for piece in pieces for part in one(piece)]
+            parts = {piece: one(piece) for piece in set(pieces)}
+            pieces = [part for piece in pieces for part in parts[piece]]
         return pieces
 
     return split
@@ -59,12 +60,16 @@ def _pattern_splitter(pattern: str) -> Splitter:
 
 
 def _right_grouping(pattern: str) -> Splitter:
+    """Cuts the runs that a pattern matches into threes from the right; a run whose first group
+    does not take part in the match stays as it is, with the text around it."""
     runs = regex.compile(pattern)
 
     def split(text: str) -> list[str]:
         pieces: list[str] = []
         end = 0
         for match in runs.finditer(text):
+            if match.group(1) is None:
+                continue
             if match.start() > end:
                 pieces.append(text[end : match.start()])
             pieces += _threes_from_right(match.group())
@@ -83,7 +88,7 @@ def _threes_from_right(run: str) -> list[str]:
 
 
 _FROM_RIGHT: dict[str, Splitter] = {
-    pretokenizers.NUMBERS_FROM_RIGHT: _right_grouping(r"\p{N}+"),
-    pretokenizers.DIGITS_FROM_RIGHT: _right_grouping(r"\d+"),
-    pretokenizers.WHOLE_DIGITS_FROM_RIGHT: _right_grouping(r"\d++\b"),
+    pretokenizers.NUMBERS_FROM_RIGHT: _right_grouping(r"(\p{N}+)"),
+    pretokenizers.DIGITS_FROM_RIGHT: _right_grouping(r"(\d+)"),
+    pretokenizers.WHOLE_DIGITS_FROM_RIGHT: _right_grouping(r"\d+(\b)?"),
 }

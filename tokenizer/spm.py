@@ -7,12 +7,14 @@ remembered and many be merged at once.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from ggufc.tokenizer.arrays import UInt8Array, pair_hashes
 from ggufc.tokenizer.bpe import PairEncoder
+from ggufc.tokenizer.dropped import Dropped, missing_in
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 from ggufc.tokenizer.special_tokens import AddedTokens
 
@@ -26,7 +28,20 @@ class SpaceMarkModel:
         self._encoder = encoder
         self._prefix = " " if spec.add_space_prefix else ""
         self._joins: UInt8Array = spec.arrays["joins"]
+        self._missing = bytes(spec.missing_bytes)
+        self._unknown = -1 if spec.byte_fallback else spec.special.get("unk", -1)
+        self._codes = spec.arrays["char_codes"]
         self._space_runs = AddedTokens(_space_runs(spec), {})
+
+    def lost(self, text: str) -> Dropped:
+        """The bytes of characters that are no token, as far as there is none for the byte."""
+        found: Dropped = []
+        offset = 0
+        for char in text:
+            if ord(char) not in self._chars:
+                found += [(offset + i, value) for i, value in missing_in(char, self._missing)]
+            offset += len(char.encode("utf-8", "surrogateescape"))
+        return found
 
     def refine(self, text: str) -> list[str | int]:
         """Spaces for marks; runs of spaces that mix both and are one token are taken out.
@@ -47,7 +62,17 @@ class SpaceMarkModel:
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, a space put before it where the vocabulary asks for that."""
-        return self._encoder.encode([self._pieces(self._prefix + text) for text in texts])
+        encoded = self._encoder.encode([self._pieces(self._prefix + text) for text in texts])
+        return encoded if self._unknown < 0 else [self._fused(ids) for ids in encoded]
+
+    def _fused(self, ids: list[int]) -> list[int]:
+        """The ids with neighbouring unknown tokens as one."""
+        unknown = self._unknown
+        return [t for i, t in enumerate(ids) if not (i and t == unknown == ids[i - 1])]
+
+    @cached_property
+    def _chars(self) -> frozenset[int]:
+        return frozenset(self._codes.tolist())
 
     def _pieces(self, text: str) -> list[str]:
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import regex
 
 from ggufc.tokenizer.charsmap import CharsMap
+from ggufc.tokenizer.dropped import Dropped
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 
 _UNKNOWN_PENALTY = 10.0
@@ -33,6 +34,10 @@ class UnigramModel:
         normal = [scores[i] for i in (spec.types == TokenType.NORMAL).nonzero()[0]]
         self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
         self._known: dict[str, list[int]] = {}
+
+    def lost(self, text: str) -> Dropped:
+        """Nothing: what is not known becomes the unknown token."""
+        return []
 
     def refine(self, text: str) -> list[str | int]:
         """The text as it is."""

@@ -9,6 +9,7 @@ import unicodedata
 
 import regex
 
+from ggufc.tokenizer.dropped import Dropped
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 
 _LONGEST_WORD = 100
@@ -39,6 +40,10 @@ class WordPieceModel:
         self._sizes = sorted(set(map(len, self._ids)), reverse=True)
         self._known: dict[str, list[int]] = {}
 
+    def lost(self, text: str) -> Dropped:
+        """Nothing: what is not known becomes the unknown token."""
+        return []
+
     def refine(self, text: str) -> list[str | int]:
         """The text as it is."""
         return [text]
@@ -57,7 +62,8 @@ class WordPieceModel:
             text = _ACCENT.sub("", unicodedata.normalize("NFD", text))
         if self._lowercase:
             text = "".join(map(str.lower, text))
-        return _PARTS.findall(text)
+        words: list[str] = _PARTS.findall(text)
+        return words
 
     def _word(self, word: str) -> list[int]:
         ids = self._known.get(word)

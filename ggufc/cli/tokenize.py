@@ -142,7 +142,7 @@ def answer(tokenizer: "Tokenizer", line: bytes, options: dict[str, bool]) -> Res
         return respond(tokenizer, request_of(line, options))
     except (ArgumentError, TokenizerError) as error:
         kinds = {TextError: "invalid_text", DroppedBytesError: "dropped_bytes"}
-        kind = kinds.get(type(error), "invalid_request")  # type: ignore[call-overload]
+        kind = kinds.get(type(error), "invalid_request")
         return {"error": {"kind": kind, "message": describe(error)}}
 
 
