@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import I32, I64, Val
+from ggufc.backends.llvm.kernels.attention_matrix_tile import MatrixTile
 from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK, Plan, make_plan
 from ggufc.backends.llvm.kernels.attention_tile import Tile
+from ggufc.backends.llvm.kernels.attention_vector_tile import VectorTile
+
+_BLOCKS_A_THREAD = 4
 
 
 @kernel("attention")
 def emit_attention(k: Kernel) -> None:
     """Prefill: blocks of rows of one sequence. Decode: sequence by sequence."""
+    attention = Attention(k)
+    attention.tile.begin()
     emit = emit_prefill if k.signature.phase == "prefill" else emit_decode
-    emit(k, Attention(k))
+    emit(k, attention)
+    attention.tile.end()
 
 
 def emit_prefill(k: Kernel, attention: Attention) -> None:
@@ -22,14 +29,18 @@ def emit_prefill(k: Kernel, attention: Attention) -> None:
     """
     f, plan = k.f, attention.plan
     total = k.n * plan.group
-    blocks = (total + (attention.block_rows - 1)) // attention.block_rows
+    # Fewer tiles a block where there would not be blocks enough to share; results are the same.
+    wanted = total * plan.keys.n_heads // (k.threads * (plan.rows * _BLOCKS_A_THREAD))
+    tiles = f.smin(f.smax(wanted, 1), plan.tiles)
+    block_rows = tiles * plan.rows
+    blocks = (total + (block_rows - 1)) // block_rows
     begin, end = k.share(blocks * plan.keys.n_heads)
     zero = f.const(I64, 0)
     with f.loop(end, begin, name="item") as item:
         head, index = item // blocks, item % blocks
         half = index // 2
         block = f.select((index & 1).ne(0), blocks - 1 - half, half)
-        attention.run(zero, head, block * attention.block_rows, total)
+        attention.run(zero, head, block * block_rows, total, tiles)
 
 
 def emit_decode(k: Kernel, attention: Attention) -> None:
@@ -41,7 +52,8 @@ def emit_decode(k: Kernel, attention: Attention) -> None:
     group = f.const(I64, plan.group)
     with f.loop(end, begin, name="item") as item:
         token, rest = item // (heads * parts), item % (heads * parts)
-        attention.run(token, rest // parts, rest % parts * plan.rows, group)
+        row = rest % parts * plan.rows
+        attention.run(token, rest // parts, row, group, f.const(I64, 1))
 
 
 class Attention:
@@ -50,23 +62,25 @@ class Attention:
     def __init__(self, k: Kernel) -> None:
         self.k, self.f = k, k.f
         self.plan: Plan = make_plan(k.signature, k.isa)
-        self.tile = Tile(k.f, k.isa, self.plan)
-        self.block_rows = self.plan.rows * self.plan.tiles
+        kind = MatrixTile if self.plan.uses_matrices else VectorTile
+        self.tile: Tile = kind(k.f, k.isa, self.plan)
 
-    def run(self, token: Val, head: Val, first: Val, total: Val) -> None:
-        """Rows first .. first + block_rows of the `total` that begin at `token`."""
+    def run(self, token: Val, head: Val, first: Val, total: Val, tiles: Val) -> None:
+        """`tiles` tiles from row `first` on, of the `total` rows that begin at `token`."""
         f, plan = self.f, self.plan
+        stop = f.smin(first + tiles * plan.rows, total)
         start = self.index("positions", token)
         keys, values = self.caches(token, head)
-        self.start_rows(token, head, first, total)
-        last = self._position(start, f.smin(first + self.block_rows, total) - 1)
-        lowest = self.first_key(self._position(start, first))
+        self.start_rows(token, head, first, tiles, total)
+        last = self._position(start, stop - 1)
+        # At the same positions whatever the rows of the block, so that results are, too.
+        lowest = self.first_key(self._position(start, first)) & -KEY_BLOCK
         with f.loop(last + 1, lowest, KEY_BLOCK, name="block") as key:
-            with f.loop(plan.tiles, name="tile") as tile:
+            with f.loop(tiles, name="tile") as tile:
                 row = first + tile * plan.rows
                 with f.if_(row < total):
                     self._tile(tile * plan.rows, row, total, start, keys, values, key)
-        with f.loop(f.smin(total - first, self.block_rows), name="finish") as i:
+        with f.loop(stop - first, name="finish") as i:
             out = self.row(self.k.result(), plan.values.dim, token, head, first + i)
             self.tile.finish_row(i, out)
 
@@ -78,10 +92,10 @@ class Attention:
             self.plan.values.head(self.k.pointer("v_cache"), sequence, head, context),
         )
 
-    def start_rows(self, token: Val, head: Val, first: Val, total: Val) -> None:
-        """Begin all rows of a block; those beyond `total` repeat the last."""
+    def start_rows(self, token: Val, head: Val, first: Val, tiles: Val, total: Val) -> None:
+        """Begin the rows of a block; those beyond `total` repeat the last."""
         f, q, dim = self.f, self.k.pointer("q"), self.plan.keys.dim
-        with f.loop(self.block_rows, name="start") as i:
+        with f.loop(tiles * self.plan.rows, name="start") as i:
             row = f.smin(first + i, total - 1)
             self.tile.start_row(i, self.row(q, dim, token, head, row))
 

@@ -23,6 +23,7 @@ from ggufc.backends.llvm.states import LANES, CacheLayout
 from ggufc.backends.llvm.vector_math import EXP2, EXP2_SHORT, muladd
 
 SUMS = vec(F32, LANES)
+SUM_BYTES = SUMS.nbytes
 _WORDS = vec(I32, LANES)
 _PAIRS = vec(BF16, 2 * LANES)
 
@@ -30,15 +31,14 @@ _PAIRS = vec(BF16, 2 * LANES)
 class Operands:
     """How vectors of one cache enter products, and how rows must be stored to meet them."""
 
-    def __init__(self, f: Function, isa: Isa, layout: CacheLayout) -> None:
-        self.f, self.isa, self.layout = f, isa, layout
+    def __init__(self, f: Function, isa: Isa, layout: CacheLayout, bf16_factors: bool) -> None:
+        self.f, self.isa, self.layout, self.bf16_factors = f, isa, layout, bf16_factors
         self.pair = layout.pair
-        self.has_pair_dot = layout.element.name == "bf16" and isa.has_bf16_dot
 
     @property
     def factor_bytes(self) -> int:
         """Bytes of a factor."""
-        return 2 if self.has_pair_dot else 4
+        return 2 if self.bf16_factors else 4
 
     @property
     def step_factor_bytes(self) -> int:
@@ -48,7 +48,7 @@ class Operands:
     @property
     def exp2_coefficients(self) -> tuple[float, ...]:
         """A polynomial as exact as factors of this type deserve."""
-        return EXP2_SHORT if self.has_pair_dot else EXP2
+        return EXP2_SHORT if self.bf16_factors else EXP2
 
     def step(self, pointer: Val, offset: int = 0, *, first_only: bool = False) -> list[Val]:
         """The operands of the vector at pointer + offset.
@@ -60,7 +60,7 @@ class Operands:
         words = self.f.load(pointer, _WORDS, offset)
         if first_only:
             words = words & 0xFFFF
-        if self.has_pair_dot:
+        if self.bf16_factors:
             return [words.bitcast(_PAIRS)]
         if self.layout.element.name == "bf16":
             return [(words << 16).bitcast(SUMS), (words & 0xFFFF0000 - (1 << 32)).bitcast(SUMS)]
@@ -68,23 +68,23 @@ class Operands:
 
     def factors(self, pointer: Val, offset: int) -> list[Val]:
         """The factors of a step, each in every lane."""
-        if self.has_pair_dot:
+        if self.bf16_factors:
             return [self.f.load(pointer, I32, offset, align=4).splat(LANES).bitcast(_PAIRS)]
         return [self.f.load(pointer, F32, offset + 4 * i).splat(LANES) for i in range(self.pair)]
 
     def multiply_add(self, sums: Val, operand: Val, factor: Val) -> Val:
         """sums + operand * factor, lane by lane."""
-        if not self.has_pair_dot:
+        if not self.bf16_factors:
             return muladd(operand, factor, sums)
         name = "x86.avx512bf16.dpbf16ps.512"
         return self.f.intrinsic(name, SUMS, (sums, operand, factor))
 
     def store_factors(self, row: Val, pointer: Val, offset: int = 0) -> None:
         """Store float32 lanes of a row as factors."""
-        self.f.store(self._round(row) if self.has_pair_dot else row, pointer, offset)
+        self.f.store(self._round(row) if self.bf16_factors else row, pointer, offset)
 
     def _round(self, row: Val) -> Val:
-        if row.type != SUMS:
+        if row.type != SUMS or not self.isa.has_bf16_dot:
             return f32_to_bf16(row)
         to = vec(BF16, LANES)
         return self.f.intrinsic("x86.avx512bf16.cvtneps2bf16.512", to, (row,))

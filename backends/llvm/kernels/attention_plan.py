@@ -10,7 +10,9 @@ from ggufc.backends.llvm.states import LANES, CacheLayout, cache_layout
 
 # Keys whose scores are held at a time: few enough for the first-level cache.
 KEY_BLOCK = 256
+# Few enough rows that two vectors share each factor where there are registers for it.
 _PREFILL_ROWS, _PREFILL_TILES = 8, 3
+_MATRIX_ROWS = 32
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Plan:
     key_vectors: int
     value_vectors: int
     tiles: int
-    is_memory_bound: bool
+    uses_matrices: bool = False
+    is_memory_bound: bool = False
 
     @property
     def group(self) -> int:
@@ -54,36 +57,24 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
     (q,), (k,), (v,) = (signature.named(n) for n in ("q", "k_cache", "v_cache"))
     keys, values = cache_layout("keys", k.type), cache_layout("values", v.type)
     n_heads = q.type.max_shape[1]
+    option = signature.attribute
+    shared = (n_heads, keys, values, option("scale"), option("window"), option("softcap"))
+    prefill = signature.phase == "prefill"
+    if prefill and isa.tiles and keys.element.name == "bf16":
+        return Plan(*shared, _MATRIX_ROWS, 2, 2, tiles=1, uses_matrices=True)
     held = isa.registers * isa.vector_bits // (32 * LANES)
     budget = held * 3 // 4
-    prefill = signature.phase == "prefill"
-    rows = _prefill_rows(budget) if prefill else _decode_rows(n_heads // keys.n_heads, budget)
+    rows = min(budget, _PREFILL_ROWS) if prefill else _even(n_heads // keys.n_heads, budget)
     return Plan(
-        n_heads,
-        keys,
-        values,
-        signature.attribute("scale"),
-        signature.attribute("window"),
-        signature.attribute("softcap"),
+        *shared,
         rows,
         next(n for n in (4, 2, 1) if n * rows <= held // 2 or n == 1),
-        _even_parts(values.padded_dim // LANES, max(1, budget // rows)),
-        _PREFILL_TILES if prefill else 1,
+        _even(values.padded_dim // LANES, max(1, budget // rows)),
+        tiles=_PREFILL_TILES if prefill else 1,
         is_memory_bound=not prefill,
     )
 
 
-def _prefill_rows(budget: int) -> int:
-    """Few enough that two vectors share each factor where there are registers for it."""
-    return min(budget, _PREFILL_ROWS)
-
-
-def _decode_rows(group: int, budget: int) -> int:
-    """The heads of a group, in as few equal parts as fit."""
-    parts = -(-group // budget)
-    return -(-group // parts)
-
-
-def _even_parts(count: int, most: int) -> int:
+def _even(count: int, most: int) -> int:
     """The size of equal parts of a count, in as few of them as `most` allows."""
     return -(-count // -(-count // most))

@@ -79,7 +79,7 @@ class _Parts:
         head, row = rest // self.head_parts, rest % self.head_parts * plan.rows
         group = f.const(I64, plan.group)
         keys, values = attention.caches(token, head)
-        attention.start_rows(token, head, row, group)
+        attention.start_rows(token, head, row, f.const(I64, 1), group)
         for r in range(plan.rows):
             f.store(position.trunc(I32), attention.tile.positions, 4 * r)
         begin = f.smax(part * self.split, attention.first_key(position))
