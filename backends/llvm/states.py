@@ -39,6 +39,7 @@ class CacheLayout:
 
     @property
     def element_bytes(self) -> int:
+        """Bytes of an element: 2 or 4."""
         return self.element.block_bytes
 
     @property
@@ -48,6 +49,7 @@ class CacheLayout:
 
     @property
     def padded_dim(self) -> int:
+        """Elements of a row in memory."""
         return round_up(self.dim, _PADDING[self.role])
 
     @property

@@ -28,9 +28,11 @@ class MatrixTile(Tile):
         self._tail = f.alloca(2 * TILE_BYTES)
 
     def begin(self) -> None:
+        """All tiles have 16 rows."""
         self._tiles.configure([TILE_ROWS] * 8)
 
     def end(self) -> None:
+        """Give the tiles up."""
         self._tiles.release()
 
     def _score(self, first: Val, keys: Val, ahead: Val, key: Val, target: Val) -> None:
