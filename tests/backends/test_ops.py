@@ -54,16 +54,18 @@ def ops(sample: OpSample) -> list[Op]:
 def cases() -> list[Any]:
     """Every sample on every instruction set of this machine, in the graphs by turns.
 
-    Of what is slow to compile, each sample is tried on two, by turns too.
+    Of what is slow to compile, and tested by itself elsewhere, each sample is tried on one, by
+    turns too.
     """
-    names, chosen = host_isas(), []
-    for number, (sample, label) in enumerate(zip(SAMPLES, sample_ids(SAMPLES), strict=True)):
-        step = max(len(names) // 2, 1) if sample.op in SLOW else 1
-        for turn in range(number % step, len(names), step):
+    names, slow, chosen = host_isas(), 0, []
+    for sample, label in zip(SAMPLES, sample_ids(SAMPLES), strict=True):
+        turns = [slow % len(names)] if sample.op in SLOW else range(len(names))
+        for turn in turns:
             isa = isa_named(names[turn])
             made = [phase for phase in phases(sample) if is_made(sample, isa, phase)]
             if made:
-                phase = made[(number // 2 + turn) % len(made)]
+                slow += sample.op in SLOW
+                phase = made[(slow // len(names) + turn) % len(made)]
                 name = f"{label}-{isa.name}-{phase}"
                 chosen.append(pytest.param(sample, isa, phase, id=name))
     return chosen
