@@ -43,15 +43,15 @@ class Graph:
         tid, threads, pool = (f.arg(name) for name in ("tid", "threads", "pool"))
         self._load_operands()
         profile = f.select(tid.eq(0), self._field("profile"), f.null())
-        self._stamp(profile, 0)
         needed = barriers(self._function)
         for index, (op, name) in enumerate(zip(self._function.ops, kernels, strict=True)):
             if index in needed:
                 barrier(f, pool, tid, threads)
+            self._stamp(profile, index)
             if name is not None:
                 self._call_kernel(op, name)
-            self._stamp(profile, index + 1)
         barrier(f, pool, tid, threads)
+        self._stamp(profile, len(kernels))
         f.ret()
 
     def _load_operands(self) -> None:
@@ -89,7 +89,10 @@ class Graph:
         return self.f.const(I64, dimension)
 
     def _stamp(self, profile: Val, index: int) -> None:
-        """Thread 0 notes the time at each border between ops, where the caller wants a profile."""
+        """Thread 0 notes the time before each op and at the end, where a profile is wanted.
+
+        It does so after the barrier: an op takes as long as its slowest thread.
+        """
         with self.f.if_(profile.ne(self.f.null())):
             self.f.store(clock(self.f, self._isa), profile, 8 * index)
 
