@@ -16,7 +16,7 @@ from ggufc.tokenizer import families
 from ggufc.tokenizer.arrays import Float32Array, UInt8Array
 from ggufc.tokenizer.build import TokenizerSource, build_spec
 from ggufc.tokenizer.errors import SpecError
-from ggufc.tokenizer.markers import CHATML_TEXTS, end_of_turn_ids, is_marker_text
+from ggufc.tokenizer.markers import CHATML_TEXTS, end_of_turn_ids, is_markup
 from ggufc.tokenizer.pretokenizers import PreTokenizer, pretokenizer
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 
@@ -174,7 +174,7 @@ def _mark_forgotten(
     suspects = [ids[text] for text in CHATML_TEXTS if text in ids]
     suspects += [special[name] for name in ("eos", "eot", "eom") if name in special]
     for token in suspects:
-        if types[token] == TokenType.NORMAL and is_marker_text(texts[token]):
+        if types[token] == TokenType.NORMAL and is_markup(texts[token]):
             types[token] = TokenType.CONTROL
 
 

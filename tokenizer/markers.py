@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 
 # Markup that ordinary documents contain. Vocabularies that have these as user-defined tokens
-# (Gemma's) mean them as text, so they match in text of any author.
+# (Gemma's) mean them as text, so they match in text of any author. <s> is not among them: in most
+# vocabularies it begins a text, and </s> ends one.
 _HTML_NAMES = frozenset(
     "a abbr article aside audio b bbox blockquote body br button caption center cite code col dd "
     "del div dl dt em embed fieldset figcaption figure font footer form frame h1 h2 h3 h4 h5 h6 "
     "head header hr html i iframe img input ins kbd label legend li link main mark meta nav ol "
-    "option p param pre q s samp script section select small source span strike strong style sub "
+    "option p param pre q samp script section select small source span strike strong style sub "
     "summary sup svg table tbody td textarea tfoot th thead time title tr tt u ul var video".split()
 )
 _TAG = re.compile(r"</?([a-z][a-z0-9]*) ?/?>")
 _BRACKETED = re.compile(r"[<\[＜【].*[>\]＞】]", re.DOTALL)
+
+
+def is_markup(text: bytes) -> bool:
+    """Whether a token is written in angle or square brackets."""
+    return bool(_BRACKETED.fullmatch(text.decode("utf-8", "replace").strip()))
 
 
 def is_marker_text(text: bytes) -> bool:
