@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from ggufc.backends.llvm.kernel_builder import F32, I16, I32, I64, Val, Var, vec
-from ggufc.backends.llvm.kernels.tile import Tile
+from ggufc.backends.llvm.kernels.tile import LINE, Tile
 from ggufc.backends.llvm.layouts import GROUP_ROWS
 from ggufc.backends.llvm.lowering import f16_to_f32
 from ggufc.backends.llvm.vector_math import muladd
 
 _UNROLL = 4
-_LINE = 64
 Pairs = list[tuple[list[Var], list[Var]]]
 
 
@@ -27,13 +26,13 @@ class FloatTile(Tile):
 
     def _columns(self, k: Val, count: int, firsts: list[Val], sums: Pairs) -> None:
         """Add `count` (at most 4) consecutive k."""
-        per_k = _LINE // self.layout.unit_k
+        per_k = LINE // self.layout.unit_k
         pointer = self.weights + k * per_k
         self.ask_ahead(pointer, count * per_k)
         for first, pair in zip(firsts, sums, strict=True):
             columns: list[Val] = []
             for unit in range(-(-count // self.layout.unit_k)):
-                columns += self._weights(pointer + (_LINE // GROUP_ROWS * first + _LINE * unit))
+                columns += self._weights(pointer + (LINE // GROUP_ROWS * first + LINE * unit))
             for i in range(count):
                 for token, acc in enumerate(pair[i % 2]):
                     x = self.f.load(self.x + k * 4, F32, 4 * (token * self.k + i))

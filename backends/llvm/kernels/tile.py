@@ -14,9 +14,28 @@ from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel_builder import F32, I64, Function, Val, Var, vec
 from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout
 
-# How far ahead of the weights that are being multiplied the next ones are asked for.
-_PREFETCH_BYTES = 2304
-_LINE = 64
+LINE = 64
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """How weights are asked for before they are multiplied: every `step` bytes, `distance` bytes
+    ahead, into the first cache (`level` 1) or the second."""
+
+    distance: int
+    step: int
+    level: int
+
+
+# Measured, as share of the bandwidth that reading reaches: Zen 4 93 % (without, 88 %; layouts whose
+# units are read in two streams only 40 %), where every line into the first cache costs the others
+# 10 %; Sapphire Rapids prefers that for all.
+_EVERY_LINE, _SECOND_LEVEL = Ahead(2304, LINE, 1), Ahead(4608, 2 * LINE, 2)
+_TWO_STREAMS = ("q5_k", "q6_k")
+
+
+def _ahead(isa: Isa, layout: Layout) -> Ahead:
+    return _EVERY_LINE if isa.tiles or layout.type_name in _TWO_STREAMS else _SECOND_LEVEL
 
 
 @dataclass(frozen=True)
@@ -81,7 +100,8 @@ class Tile:
         return [self.f.var(type_, 0.0) for _ in range(self.shape.tokens)]
 
     def ask_ahead(self, pointer: Val, nbytes: int) -> None:
-        """Prefetch what follows `nbytes` at a pointer, where one pass reads all rows."""
+        """Prefetch for `nbytes` that are about to be read, where one pass reads all rows."""
         if self._prefetch and self.shape.rows == GROUP_ROWS:
-            for line in range(0, nbytes, _LINE):
-                self.f.prefetch(pointer, _PREFETCH_BYTES + line)
+            ahead = _ahead(self.isa, self.layout)
+            for line in range(0, nbytes, ahead.step):
+                self.f.prefetch(pointer, ahead.distance + line, locality=4 - ahead.level)
