@@ -8,10 +8,10 @@ from typing import Any
 from ggufc.compiler.errors import CompileError, quoted
 from ggufc.compiler.gguf import Metadata
 from ggufc.compiler.tokenizer_import import import_tokenizer
+from ggufc.runtime.prompt.chat import CHATML_NOTICE, DEFAULT, SUFFIX
 from ggufc.tokenizer.spec import TokenizerSpec
 
 TEMPLATE_KEY = "tokenizer.chat_template"
-DEFAULT = "chat_template"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -29,7 +29,7 @@ class ImportedPrompt:
         self.tokenizer.save(folder)
         (folder / "templates").mkdir()
         for name, text in self.templates.items():
-            path = folder / "templates" / f"{name}.jinja"
+            path = folder / "templates" / (name + SUFFIX)
             path.write_text(text, encoding="utf-8", newline="")
 
 
@@ -41,7 +41,8 @@ def import_prompt(metadata: Metadata, chat_template: Path | None) -> ImportedPro
         templates = {DEFAULT: read_template(chat_template)}
     else:
         templates = own_templates(metadata)
-    return ImportedPrompt(tokenizer, templates)
+    notices = () if templates else (CHATML_NOTICE,)
+    return ImportedPrompt(tokenizer, templates, notices=notices)
 
 
 def read_template(path: Path) -> str:

@@ -6,17 +6,18 @@ import numpy.typing as npt
 
 from ggufc.compiler.errors import ModelError, quoted
 from ggufc.compiler.gguf import GGUFFile
-from ggufc.ir import Weight
+from ggufc.ir import Rows, Source, Weight
 
 
 def weight_bytes(gguf: GGUFFile, weight: Weight) -> npt.NDArray[np.uint8]:
     """The bytes of `weight` in its own element type, rows in order.
 
-    A view of the file where the weight is one tensor; a copy where several are joined along the
-    first axis. A ModelError names a tensor of another type, or a size that does not fit."""
+    A view of the file where the weight is one tensor or some of its rows; a copy where several are
+    joined along the first axis. A ModelError names a tensor of another type, or a size that does
+    not fit."""
     if weight.data is not None:
         return np.frombuffer(weight.data, np.uint8)
-    parts = [tensor_bytes(gguf, weight, name) for name in weight.sources]
+    parts = [source_bytes(gguf, weight, source) for source in weight.sources]
     joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
     if joined.nbytes != weight.type.max_bytes:
         raise ModelError(
@@ -24,6 +25,15 @@ def weight_bytes(gguf: GGUFFile, weight: Weight) -> npt.NDArray[np.uint8]:
             f" its tensors hold {joined.nbytes}"
         )
     return joined
+
+
+def source_bytes(gguf: GGUFFile, weight: Weight, source: Source) -> npt.NDArray[np.uint8]:
+    """The bytes of one source of `weight`: of a tensor or of some of its rows."""
+    if not isinstance(source, Rows):
+        return tensor_bytes(gguf, weight, source)
+    data = tensor_bytes(gguf, weight, source.tensor)
+    row_bytes = len(data) // gguf.tensors[source.tensor].shape[0]
+    return data[source.start * row_bytes : source.stop * row_bytes]
 
 
 def tensor_bytes(gguf: GGUFFile, weight: Weight, name: str) -> npt.NDArray[np.uint8]:

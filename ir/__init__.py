@@ -5,7 +5,20 @@ Imports only the standard library and NumPy. See docs/architecture.md.
 
 from ggufc.ir import ops, quants, stages
 from ggufc.ir.builder import GraphBuilder
-from ggufc.ir.core import Buffer, Function, Leaf, Module, Op, Operand, State, Value, Weight, leaves
+from ggufc.ir.core import (
+    Buffer,
+    Function,
+    Leaf,
+    Module,
+    Op,
+    Operand,
+    Rows,
+    Source,
+    State,
+    Value,
+    Weight,
+    leaves,
+)
 from ggufc.ir.errors import IRError, OperandError, ParseError, RewriteError, VerifyError
 from ggufc.ir.interpreter import Interpreter, States
 from ggufc.ir.numerics import Q8aArray, bf16_to_f32, f32_to_bf16, quantize_q8a, to_f32
@@ -85,6 +98,8 @@ __all__ = [
     "RewriteError",
     "RewritePattern",
     "Rewriter",
+    "Rows",
+    "Source",
     "State",
     "StateEffect",
     "States",

@@ -47,16 +47,30 @@ class Value:
         return f"%{self.name}: {self.type}"
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows start (included) to stop (excluded) of a GGUF tensor, along axis 0."""
+
+    tensor: str
+    start: int
+    stop: int
+
+
+Source = str | Rows
+
+
 @dataclass(eq=False)
 class Weight:
     """Read-only data: from GGUF tensors (`sources`, joined along axis 0) or computed (`data`).
+
+    A source is the name of a whole tensor, or some of the rows of one.
 
     `data` is little-endian. `layout`, `offset` and `nbytes` give its place in the packed weights.
     """
 
     name: str
     type: TensorType
-    sources: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
     data: bytes | None = None
     layout: str | None = None
     offset: int | None = None
@@ -261,7 +275,7 @@ class Module:
         self,
         name: str,
         type: TensorType,
-        sources: Sequence[str] = (),
+        sources: Sequence[Source] = (),
         data: bytes | None = None,
     ) -> Weight:
         """Declare a weight, or get the one that is declared with the same type and origin."""

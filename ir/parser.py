@@ -6,7 +6,19 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ggufc.ir.core import Buffer, Function, Leaf, Module, Op, Operand, State, Value, Weight
+from ggufc.ir.core import (
+    Buffer,
+    Function,
+    Leaf,
+    Module,
+    Op,
+    Operand,
+    Rows,
+    Source,
+    State,
+    Value,
+    Weight,
+)
 from ggufc.ir.errors import IRError, OperandError
 from ggufc.ir.lexer import Token
 from ggufc.ir.opdef import OPS, OpDef, OperandSpec
@@ -82,8 +94,13 @@ class _Parser(TokenStream):
             weight.offset, weight.nbytes = self._range()
         return weight
 
-    def _source(self) -> str:
-        return self._kind("string", "a tensor's name in quotes").string()
+    def _source(self) -> Source:
+        name = self._kind("string", "a tensor's name in quotes").string()
+        if not self._accept("["):
+            return name
+        start, count = self._range()
+        self._expect("]")
+        return Rows(name, start, start + count)
 
     def _hex(self) -> bytes:
         self._expect("hex")

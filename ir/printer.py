@@ -6,7 +6,19 @@ import json
 import re
 from typing import Any
 
-from ggufc.ir.core import Buffer, Function, Leaf, Module, Op, Operand, State, Value, Weight
+from ggufc.ir.core import (
+    Buffer,
+    Function,
+    Leaf,
+    Module,
+    Op,
+    Operand,
+    Rows,
+    Source,
+    State,
+    Value,
+    Weight,
+)
 from ggufc.ir.opdef import OperandSpec
 from ggufc.ir.types import Dim, Symbol, TensorType
 
@@ -54,7 +66,7 @@ class _Printer:
         if weight.data is not None:
             text += f' = hex"{weight.data.hex()}"'
         elif weight.sources != (weight.name,):
-            text += f" from [{', '.join(json.dumps(source) for source in weight.sources)}]"
+            text += f" from [{', '.join(map(source_text, weight.sources))}]"
         if weight.layout is not None:
             text += f" layout {weight.layout}"
         if weight.offset is not None and weight.nbytes is not None:
@@ -114,6 +126,13 @@ class _Printer:
             return dim.name
         self._shown[dim.name] = dim.max
         return str(dim)
+
+
+def source_text(source: Source) -> str:
+    """A tensor's name in quotes, with the rows where they are not all."""
+    if isinstance(source, Rows):
+        return f"{json.dumps(source.tensor)}[{source.start}:{source.stop}]"
+    return json.dumps(source)
 
 
 def buffer_text(buffer: Buffer | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ggufc.ir.builder import make_op
-from ggufc.ir.core import Function, Module, Op, State, Value, Weight
+from ggufc.ir.core import Function, Module, Op, Source, State, Value, Weight
 from ggufc.ir.errors import RewriteError
 from ggufc.ir.opdef import op_definition
 from ggufc.ir.types import TensorType
@@ -140,7 +140,7 @@ class Rewriter:
         self,
         name: str,
         type: TensorType,
-        sources: Sequence[str] = (),
+        sources: Sequence[Source] = (),
         data: bytes | None = None,
     ) -> Weight:
         """Declare a weight in the module (see `Module.weight`)."""

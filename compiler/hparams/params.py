@@ -109,7 +109,7 @@ class HParams:
 
 def flat(values: dict[str, Any]) -> dict[str, Any]:
     """Nested dictionaries as one, names joined by `_`."""
-    result = {}
+    result: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
             result |= {f"{name}_{inner}": item for inner, item in flat(value).items()}

@@ -11,11 +11,13 @@ from ggufc.compiler.models.blocks import (
     attention_output,
     embedding,
     gated_mlp,
+    head_norms,
     logits,
     pre_norm_layers,
     qkv,
     rms_norm,
     rotate,
+    shared_width_scale,
 )
 from ggufc.compiler.models.network import Layer, Network
 from ggufc.ir import Value
@@ -33,21 +35,12 @@ def forward(net: Network) -> Value:
 def attention(layer: Layer, x: Value) -> Value:
     """Attention with normed and rotated queries and keys, and a norm after it."""
     q, k, v = qkv(layer, x)
-    q = rms_norm(layer, "attn_q_norm", q)
-    k = rms_norm(layer, "attn_k_norm", k)
-    q, k = rotate(layer, q, k, "half")
-    out = attention_output(layer, attend(layer, q, k, v, score_scale(layer)))
+    q, k = rotate(layer, *head_norms(layer, q, k), "half")
+    scale = shared_width_scale(layer) if layer.hparams.n_layers == LAYERS_OF_27B else None
+    out = attention_output(layer, attend(layer, q, k, v, scale))
     return rms_norm(layer, "post_attention_norm", out)
 
 
 def mlp(layer: Layer, x: Value) -> Value:
     """The gated MLP, and a norm after it."""
     return rms_norm(layer, "post_ffw_norm", gated_mlp(layer, x, "gelu_tanh"))
-
-
-def score_scale(layer: Layer) -> float:
-    """What scores are multiplied by."""
-    hp = layer.hparams
-    if hp.n_layers == LAYERS_OF_27B:
-        return 1.0 / math.sqrt(hp.dim / layer.params.n_heads)
-    return layer.params.attention_scale

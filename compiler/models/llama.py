@@ -4,14 +4,11 @@ Files hold the rows of q and k permuted so that neighbours make a pair.
 """
 
 from ggufc.compiler.models.blocks import (
-    attend,
-    attention_output,
     embedding,
     gated_mlp,
     logits,
     pre_norm_layers,
-    qkv,
-    rotate,
+    rotated_attention,
 )
 from ggufc.compiler.models.network import Layer, Network
 from ggufc.ir import Value
@@ -24,9 +21,7 @@ def forward(net: Network) -> Value:
 
 def attention(layer: Layer, x: Value) -> Value:
     """Attention with rotated queries and keys."""
-    q, k, v = qkv(layer, x)
-    q, k = rotate(layer, q, k, "interleaved")
-    return attention_output(layer, attend(layer, q, k, v))
+    return rotated_attention(layer, x, "interleaved")
 
 
 def mlp(layer: Layer, x: Value) -> Value:

@@ -1,14 +1,11 @@
 """qwen2: as llama, with biases on q, k and v, and the halves of a head making the pairs."""
 
 from ggufc.compiler.models.blocks import (
-    attend,
-    attention_output,
     embedding,
     gated_mlp,
     logits,
     pre_norm_layers,
-    qkv,
-    rotate,
+    rotated_attention,
 )
 from ggufc.compiler.models.network import Layer, Network
 from ggufc.ir import Value
@@ -21,9 +18,7 @@ def forward(net: Network) -> Value:
 
 def attention(layer: Layer, x: Value) -> Value:
     """Attention with rotated queries and keys."""
-    q, k, v = qkv(layer, x)
-    q, k = rotate(layer, q, k, "half")
-    return attention_output(layer, attend(layer, q, k, v))
+    return rotated_attention(layer, x, "half")
 
 
 def mlp(layer: Layer, x: Value) -> Value:

@@ -5,10 +5,10 @@ from ggufc.compiler.models.blocks import (
     attention_output,
     embedding,
     gated_mlp,
+    head_norms,
     logits,
     pre_norm_layers,
     qkv,
-    rms_norm,
     rotate,
 )
 from ggufc.compiler.models.network import Layer, Network
@@ -23,9 +23,7 @@ def forward(net: Network) -> Value:
 def attention(layer: Layer, x: Value) -> Value:
     """Attention with normed and rotated queries and keys."""
     q, k, v = qkv(layer, x)
-    q = rms_norm(layer, "attn_q_norm", q)
-    k = rms_norm(layer, "attn_k_norm", k)
-    q, k = rotate(layer, q, k, "half")
+    q, k = rotate(layer, *head_norms(layer, q, k), "half")
     return attention_output(layer, attend(layer, q, k, v))
 
 

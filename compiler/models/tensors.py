@@ -6,7 +6,7 @@ import re
 from ggufc.backends.llvm.layouts import layout_for
 from ggufc.compiler.errors import ModelError, listing, quoted
 from ggufc.compiler.gguf import GGUFFile, TensorInfo
-from ggufc.ir import F32, IRError, Module, TensorType, Weight, decode, dtype
+from ggufc.ir import F32, IRError, Module, Rows, TensorType, Weight, decode, dtype
 from ggufc.ir.numerics import F32Array
 
 # Tables that old converters stored and that every graph computes by itself.
@@ -50,12 +50,30 @@ class ModelTensors:
 
     def matrix(self, name: str, rows: int, columns: int) -> Weight:
         """A weight matrix [rows, columns] of any type that has a packed layout."""
+        info = self.matrix_info(name, rows, columns)
+        return self.module.weight(name, TensorType(info.shape, dtype(info.type_name)))
+
+    def halves(
+        self, name: str, rows: int, columns: int, first: str, second: str
+    ) -> tuple[Weight, Weight]:
+        """Two weight matrices [rows, columns] that the file holds as one, above each other. They
+        get the tensor's name with `first` and `second` in place of its last part."""
+        info = self.matrix_info(name, 2 * rows, columns)
+        type_ = TensorType((rows, columns), dtype(info.type_name))
+        prefix = name.removesuffix(".weight").rpartition(".")[0]
+        return (
+            self.module.weight(f"{prefix}.{first}.weight", type_, [Rows(name, 0, rows)]),
+            self.module.weight(f"{prefix}.{second}.weight", type_, [Rows(name, rows, 2 * rows)]),
+        )
+
+    def matrix_info(self, name: str, rows: int, columns: int) -> TensorInfo:
+        """The matrix `name` [rows, columns], of a type that has a packed layout."""
         info = self.info(name, (rows, columns))
         try:
             layout_for(info.type_name)
         except IRError as error:
             raise self.fail(f"tensor {quoted(name)}: {error}") from None
-        return self.module.weight(name, TensorType(info.shape, dtype(info.type_name)))
+        return info
 
     def vector(self, name: str, n: int) -> Weight:
         """A vector [n] in float32; one that is stored in 16 bits is converted, exactly."""

@@ -12,14 +12,14 @@ from ggufc.backends.llvm import host_isas
 from ggufc.compiler.driver import compile_model
 from ggufc.compiler.options import CompileOptions
 from ggufc.runtime.model import Model
-from tests.support.fixtures import LOCAL, PROMPTS, model_fixture, scratch
+from tests.support.fixtures import LOCAL, PROMPTS, SHARED, model_fixture, scratch
 
 TOLERANCE = 1e-3
 # Greedy tokens follow from the logits, unless two of them are closer than the tolerance.
 MARGIN = 2 * TOLERANCE
 
-MODELS = [*LOCAL, "llama-bias-headdim"]
-FEEDING = [{}, {"chunk": 3}, {"step": True}]
+MODELS = [*LOCAL, *SHARED]
+FEEDING: list[dict[str, int]] = [{}, {"chunk": 1}, {"chunk": 3}, {"chunk": 64}, {"step": True}]
 
 
 def bundle(name: str, target: str = "native") -> Path:

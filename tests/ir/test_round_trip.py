@@ -15,6 +15,7 @@ from ggufc.ir import (
     Buffer,
     GraphBuilder,
     Module,
+    Rows,
     Symbol,
     TensorType,
     parse_module,
@@ -73,6 +74,8 @@ def test_a_copy_shares_nothing_that_changes() -> None:
 def test_plans_weights_and_odd_names() -> None:
     module = Module('quo"te', {"a": [1, 2.5, "x"], "b": True, "c": -0.0, "d": math.inf, "e": "\n"})
     module.weight("two words", TensorType((4, 8), F32), sources=("a b", 'c"d'))
+    rows = (Rows('a "b"', 4, 6), "c", Rows("d", 0, 1))
+    module.weight("rows", TensorType((4, 8), F32), sources=rows)
     placed = module.weight("w", TensorType((2,), F32), data=b"\0\0\x80?\0\0\0\0")
     placed.layout, placed.offset, placed.nbytes = "r16.q4_1", 64, 128
     builder = GraphBuilder(module, "f")
@@ -83,6 +86,7 @@ def test_plans_weights_and_odd_names() -> None:
     text = print_module(assert_round_trip(module))
     assert '%"n\\u00e4me" = rms_norm(%x, @w) {eps = 5e-324} : f32[T, 2] in arena[0:64]' in text
     assert 'weight @"two words" : f32[4, 8] from ["a b", "c\\"d"]' in text
+    assert 'weight @rows : f32[4, 8] from ["a \\"b\\""[4:6], "c", "d"[0:1]]' in text
     assert 'weight @w : f32[2] = hex"0000803f00000000" layout r16.q4_1 at 64:192' in text
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.ir.numerics import F32Array
-from tests.support.fixtures import LOCAL, PROMPTS, model_fixture
+from tests.support.fixtures import LOCAL, PROMPTS, SHARED, model_fixture
 from tests.support.interpreted import InterpretedModel
 from tests.support.shared import require_shared
 
 TOLERANCE = 1e-3
 CLEAR_MARGIN = 1e-3
-MODELS = (*LOCAL, "llama-bias-headdim", "exaone")
+MODELS = (*LOCAL, *SHARED)
 
 
 @cache

@@ -23,6 +23,11 @@ from tests.support.shared import ROOT, require_shared
 DATA = ROOT / "tests" / "data" / "models"
 PROMPTS = ("p1", "p7", "p33", "p130")
 LOCAL = ("gemma3", "llama", "llama-rope-llama3", "llama-tied", "qwen2", "qwen3")
+# Found beside the repository only.
+SHARED = (
+    "exaone", "gemma2", "glm4", "granite", "llama-bias-headdim", "minicpm", "olmo2", "phi3",
+    "smollm3",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,31 @@
+"""granite: as llama, with multipliers for embeddings, branches, scores and logits."""
+
+from ggufc.compiler.models.blocks import (
+    embedding,
+    gated_mlp,
+    logits,
+    pre_norm_layers,
+    rotated_attention,
+    scaled,
+)
+from ggufc.compiler.models.network import Layer, Network
+from ggufc.ir import Value
+
+
+def forward(net: Network) -> Value:
+    """The logits of the network's tokens."""
+    hp = net.hparams
+    x = pre_norm_layers(net, embedding(net, hp.embedding_scale or 1.0), attention, mlp)
+    return logits(net, x, scale=1.0 / (hp.logit_scale or 1.0))
+
+
+def attention(layer: Layer, x: Value) -> Value:
+    """Attention with rotated queries and keys, scaled."""
+    out = rotated_attention(layer, x, "interleaved")
+    return scaled(layer, "attn_output.scaled", out, layer.hparams.residual_scale)
+
+
+def mlp(layer: Layer, x: Value) -> Value:
+    """The gated MLP, scaled."""
+    out = gated_mlp(layer, x, "silu")
+    return scaled(layer, "ffn_down.scaled", out, layer.hparams.residual_scale)

@@ -1,0 +1,26 @@
+"""phi3: as qwen2 without biases; one matrix for q, k and v, and one for gate and up."""
+
+from ggufc.compiler.models.blocks import (
+    embedding,
+    joined_gated_mlp,
+    logits,
+    pre_norm_layers,
+    rotated_attention,
+)
+from ggufc.compiler.models.network import Layer, Network
+from ggufc.ir import Value
+
+
+def forward(net: Network) -> Value:
+    """The logits of the network's tokens."""
+    return logits(net, pre_norm_layers(net, embedding(net), attention, mlp))
+
+
+def attention(layer: Layer, x: Value) -> Value:
+    """Attention with rotated queries and keys."""
+    return rotated_attention(layer, x, "half")
+
+
+def mlp(layer: Layer, x: Value) -> Value:
+    """The gated MLP."""
+    return joined_gated_mlp(layer, x, "silu")
