@@ -8,7 +8,11 @@ from typing import Any
 from ggufc.compiler.errors import CompileError, quoted
 from ggufc.compiler.gguf import Metadata
 from ggufc.compiler.tokenizer_import import import_tokenizer
-from ggufc.runtime.prompt.chat import CHATML_NOTICE, DEFAULT, SUFFIX
+from ggufc.runtime.prompt.canaries import USER, check_template
+from ggufc.runtime.prompt.chat import DEFAULT, SUFFIX, ChatTemplate
+from ggufc.runtime.prompt.encoding import special_tokens
+from ggufc.tokenizer.base import Tokenizer
+from ggufc.tokenizer.factory import create_tokenizer
 from ggufc.tokenizer.spec import TokenizerSpec
 
 TEMPLATE_KEY = "tokenizer.chat_template"
@@ -29,20 +33,52 @@ class ImportedPrompt:
         self.tokenizer.save(folder)
         (folder / "templates").mkdir()
         for name, text in self.templates.items():
-            path = folder / "templates" / (name + SUFFIX)
-            path.write_text(text, encoding="utf-8", newline="")
+            path = folder / "templates" / f"{name}{SUFFIX}"
+            path.write_bytes(text.encode("utf-8"))
 
 
 def import_prompt(metadata: Metadata, chat_template: Path | None) -> ImportedPrompt:
     """The tokenizer and the templates of a model; `chat_template` is a file that replaces the
-    model's own. Raises TokenizerError or CompileError."""
-    tokenizer = import_tokenizer(metadata)
+    model's own. Raises TokenizerError, or CompileError where the default template does not even
+    render one user turn."""
+    spec = import_tokenizer(metadata)
     if chat_template is not None:
         templates = {DEFAULT: read_template(chat_template)}
     else:
         templates = own_templates(metadata)
-    notices = () if templates else (CHATML_NOTICE,)
-    return ImportedPrompt(tokenizer, templates, notices=notices)
+    tokenizer = create_tokenizer(spec)
+    template = ChatTemplate(templates, special_tokens(tokenizer))
+    report = prompt_report(template, tokenizer)
+    check_default(template, report)
+    notices = (template.notice,) if template.notice is not None else ()
+    return ImportedPrompt(spec, templates, report, notices)
+
+
+def prompt_report(template: ChatTemplate, tokenizer: Tokenizer) -> dict[str, Any]:
+    """What the manifest says of the prompt: for every template what it can do, the tokens that end
+    a turn, and the bytes that no token stands for."""
+    capabilities = {
+        name: check_template(template, name, tokenizer) for name in sorted(template.templates)
+    }
+    ends = {token: tokenizer.decode_text([token]) for token in sorted(tokenizer.stop_ids)}
+    return {
+        "source": "ChatML" if template.notice is not None else "model",
+        "templates": capabilities,
+        "end_tokens": [{"id": token, "text": text} for token, text in ends.items()],
+        "adds_begin_token": tokenizer.spec.add_bos,
+        "missing_bytes": list(tokenizer.spec.missing_bytes),
+    }
+
+
+def check_default(template: ChatTemplate, report: dict[str, Any]) -> None:
+    """Refuse a model whose own default template cannot render one user turn. Raises
+    CompileError."""
+    if template.notice is not None:
+        return
+    name = DEFAULT if DEFAULT in template.templates else sorted(template.templates)[0]
+    verdict = report["templates"][name][USER]
+    if verdict != "ok":
+        raise CompileError(f"the chat template cannot render one user turn: {verdict}")
 
 
 def read_template(path: Path) -> str:

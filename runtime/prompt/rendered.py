@@ -1,0 +1,60 @@
+"""A rendered prompt: its text, and who wrote each part of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ggufc.runtime.prompt.marked import Marked, full_marks, plain
+from ggufc.runtime.prompt.sources import Author, Source, SourceTable
+
+_RUN = re.compile(r"(.)\1*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Span:
+    """text[start:stop] comes from one source."""
+
+    start: int
+    stop: int
+    source: Source
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The text of a prompt; `sources` tells who wrote each character, and holds all strings of
+    the request; `media` are paths and kinds of parts that are no text."""
+
+    marked: Marked
+    sources: SourceTable
+    media: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The characters alone."""
+        return plain(self.marked)
+
+    def spans(self) -> Iterator[Span]:
+        """The text from its beginning to its end, in pieces of one source each."""
+        for run in _RUN.finditer(full_marks(self.marked)):
+            yield Span(run.start(), run.end(), self.sources[run[1]])
+
+    def mask(self, *authors: Author) -> bytes:
+        """One byte a character: 1 where one of `authors` wrote it, else 0."""
+        return b"".join(
+            (b"\1" if span.source.author in authors else b"\0") * (span.stop - span.start)
+            for span in self.spans()
+        )
+
+    def paths(self, start: int, stop: int) -> list[str]:
+        """The paths of the request's strings that wrote text[start:stop], in order."""
+        covering = (s for s in self.spans() if s.start < stop and s.stop > start)
+        return list(
+            dict.fromkeys(s.source.path for s in covering if s.source.author != Author.TEMPLATE)
+        )
+
+    def cut(self, stop: int, *, strip: bool = False) -> Rendered:
+        """The text before `stop`, without the white space at its end if `strip`."""
+        part = self.marked[:stop]
+        return Rendered(part.rstrip() if strip else part, self.sources, self.media)
