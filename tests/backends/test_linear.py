@@ -11,6 +11,7 @@ import pytest
 from ggufc.backends.llvm.isa import Isa, isa_named
 from ggufc.backends.llvm.kernel import OpSignature
 from ggufc.backends.llvm.kernels import load
+from ggufc.backends.llvm.optimize import CodegenError
 from ggufc.ir import Q8aArray
 from tests.support.native import aligned, build_kernel, kernel_module, object_code
 from tests.support.signatures import tensor
@@ -197,3 +198,12 @@ def test_other_machines_objects_stand_alone(isa_name: str, type_name: str) -> No
     operands = (value("x", f"{x_type}[T, 512]"), weight.operand())
     signature = OpSignature("linear", (), operands, (tensor("f32[T, 37]"),), "decode")
     assert object_code(kernel_module(signature, isa), isa)
+
+
+@pytest.mark.parametrize(("type_name", "x_type"), [("q8_0", "f32"), ("f16", "q8a")])
+def test_activations_that_do_not_fit_the_weights_are_refused(type_name: str, x_type: str) -> None:
+    weight = random_weight(type_name, 16, 64, np.random.default_rng(9))
+    operands = (value("x", f"{x_type}[T, 64]"), weight.operand())
+    signature = OpSignature("linear", (), operands, (tensor("f32[T, 16]"),), "prefill")
+    with pytest.raises(CodegenError, match=rf"layout r16.{type_name} .* with {x_type} activations"):
+        kernel_module(signature, isa_named("x86-64"))

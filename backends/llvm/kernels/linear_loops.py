@@ -24,7 +24,8 @@ from ggufc.backends.llvm.kernels.linear_tiles import tile_function
 from ggufc.backends.llvm.kernels.tile import TileShape, tile_shapes
 from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout, layout_named
 from ggufc.backends.llvm.lowering.tiles import TILE_BYTES, TILE_ROW_BYTES, tiles_of
-from ggufc.backends.llvm.quants import BLOCK_K, format_for
+from ggufc.backends.llvm.optimize import CodegenError
+from ggufc.backends.llvm.quants import BLOCK_K, FORMATS, format_for
 from ggufc.ir.types import max_dim, round_up
 
 # Activations of one block of tokens: at most half of the second-level cache of most processors.
@@ -105,6 +106,12 @@ def _matrix(operand: OperandSignature, pointer: Val) -> Matrix:
 def emit_products(k: Kernel, segments: list[Segment], epilogue: Epilogue) -> None:
     """Multiply x by the weights of all segments, as x's type asks for."""
     (x,) = k.signature.named("x")
+    for matrix in (m for segment in segments for m in segment.matrices):
+        if (matrix.layout.name in FORMATS) == (x.type.dtype.name == "f32"):
+            raise CodegenError(
+                f"a weight in layout {matrix.layout.name} cannot be multiplied with {x.type.dtype} "
+                "activations; quantised layouts take q8a or bf16, the others f32"
+            )
     loops = PanelLoops if x.type.dtype.name == "bf16" else TileLoops
     loops(k, segments, epilogue).emit()
 
@@ -149,7 +156,8 @@ class TileLoops(_Loops):
         (x,) = self.k.signature.named("x")
         columns = max_dim(x.type.shape[-1])
         self._stride = Q8aRow(columns).stride if x.type.dtype.name == "q8a" else 4 * columns
-        self._shapes = tile_shapes(self.k.isa)
+        most = max_dim(x.type.shape[0])
+        self._shapes = [s for s in tile_shapes(self.k.isa) if s.tokens == 1 or s.tokens <= most]
         widest = self._shapes[0].tokens
         row = GROUP_ROWS * 4
         pointers = tuple(self.f.alloca(widest * row) for _ in self.segments[0].matrices)
