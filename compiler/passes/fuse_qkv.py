@@ -15,7 +15,9 @@ from ggufc.compiler.passes.matching import (
 from ggufc.ir import F32, Module, Op, RewritePattern, Rewriter, TensorType, Value, Weight
 
 # What may lie between a projection and the attention that it feeds.
-_BETWEEN = ("reshape", "slice", "rms_norm", "rope", "scale")
+_BETWEEN = (
+    "reshape", "slice", "rms_norm", "layer_norm", "scale_columns", "rope", "scale", "clamp",
+)  # fmt: skip
 
 
 class FuseQkv(Pass):

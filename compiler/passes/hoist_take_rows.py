@@ -9,7 +9,9 @@ from ggufc.compiler.pass_manager import Pass
 from ggufc.ir import F32, Elementwise, Function, Module, Op, Rewriter, Value
 
 # Besides elementwise ops: those whose row t depends on row t of their values alone.
-_ROW_WISE = ("rms_norm", "linear", "bias_add", "reshape", "slice")
+_ROW_WISE = (
+    "rms_norm", "layer_norm", "linear", "bias_add", "scale_columns", "reshape", "slice",
+)  # fmt: skip
 
 
 class HoistTakeRows(Pass):

@@ -1,6 +1,7 @@
 """The ops of the IR, one file a family; importing this package registers them all in `OPS`."""
 
 from ggufc.ir.ops import (
+    activation,
     attention,
     elementwise,
     embedding,
@@ -13,6 +14,7 @@ from ggufc.ir.ops import (
 )
 
 __all__ = [
+    "activation",
     "attention",
     "elementwise",
     "embedding",

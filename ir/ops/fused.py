@@ -13,8 +13,8 @@ from ggufc.ir.opdef import (
     WeightOperand,
     defop,
 )
+from ggufc.ir.ops.activation import ACTIVATIONS
 from ggufc.ir.ops.attention import check_heads, write_rows
-from ggufc.ir.ops.elementwise import ACTIVATIONS
 from ggufc.ir.ops.linear import check_weight_type, matmul_transposed
 from ggufc.ir.ops.norm import rms_norm
 from ggufc.ir.ops.rope import PAIRINGS, check_rotated, rotate

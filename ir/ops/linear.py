@@ -90,6 +90,23 @@ class Linear:
 
 
 @defop
+class ScaleColumns:
+    """x * weight, the same weight for every row."""
+
+    x = ValueOperand("f32[T, N]")
+    weight = WeightOperand("f32[N]")
+    traits = (Pure(), InPlace("x"))
+
+    @staticmethod
+    def infer(x: TensorType, weight: TensorType) -> TensorType:
+        return x
+
+    @staticmethod
+    def reference(x: F32Array, weight: F32Array) -> Any:
+        return x * weight
+
+
+@defop
 class BiasAdd:
     """x + bias, the same bias for every row."""
 

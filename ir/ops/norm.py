@@ -17,6 +17,39 @@ def rms_norm(x: F32Array, weight: F32Array, eps: float) -> F32Array:
     return out
 
 
+def layer_norm(x: F32Array, weight: F32Array | None, bias: F32Array | None, eps: float) -> F32Array:
+    """(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, in float64, rounded to float32."""
+    wide = x.astype(np.float64)
+    centred = wide - np.mean(wide, axis=-1, keepdims=True)
+    out = centred / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)
+    out = out if weight is None else out * weight
+    out = out if bias is None else out + bias
+    return out.astype(np.float32)
+
+
+@defop
+class LayerNorm:
+    """(x - mean(x)) / sqrt(variance(x) + eps) (* weight) (+ bias) over the last axis."""
+
+    x = ValueOperand("f32[..., D]")
+    weight = WeightOperand("f32[D]", optional=True)
+    bias = WeightOperand("f32[D]", optional=True)
+    eps = Attribute("float")
+    traits = (Pure(), InPlace("x"))
+
+    @staticmethod
+    def infer(
+        x: TensorType, weight: TensorType | None, bias: TensorType | None, eps: float
+    ) -> TensorType:
+        return x
+
+    @staticmethod
+    def reference(
+        x: F32Array, weight: F32Array | None, bias: F32Array | None, eps: float
+    ) -> F32Array:
+        return layer_norm(x, weight, bias, eps)
+
+
 @defop
 class RmsNorm:
     """x / sqrt(mean(x^2) + eps) * weight over the last axis."""

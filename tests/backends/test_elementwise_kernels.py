@@ -16,7 +16,11 @@ ROWS = Symbol("T", 512)
 WIDTHS = (1, 15, 16, 64, 67, 576)
 UNARY: dict[str, dict[str, float]] = {
     "silu": {},
+    "gelu": {},
     "gelu_tanh": {},
+    "relu_squared": {},
+    "clamp": {"limit": 6.0},
+    "xielu": {"alpha_n": 0.9, "alpha_p": 0.7, "beta": 0.5, "eps": -1e-6},
     "softcap": {"cap": 30.0},
     "scale": {"factor": 0.3},
 }
@@ -117,13 +121,14 @@ def test_elementwise_on_three_dimensions_and_no_rows(isa: Isa) -> None:
 
 @isas
 @pytest.mark.parametrize("width", [1, 15, 256, 300, 1040])
-def test_bias_add(isa: Isa, width: int) -> None:
-    x_type, bias_type = TensorType((ROWS, width), F32), TensorType((width,), F32)
-    run = build_kernel(signature("bias_add", {}, {"x": x_type, "bias": bias_type}, x_type), isa)
-    x, bias = matrix(3, width, 6), matrix(1, width, 7)
+@pytest.mark.parametrize(("op", "name"), [("bias_add", "bias"), ("scale_columns", "weight")])
+def test_ops_with_a_vector(isa: Isa, op: str, name: str, width: int) -> None:
+    x_type, vector_type = TensorType((ROWS, width), F32), TensorType((width,), F32)
+    run = build_kernel(signature(op, {}, {"x": x_type, name: vector_type}, x_type), isa)
+    x, vector = matrix(3, width, 6), matrix(1, width, 7)
     out, memory = guarded(3, width)
-    run(x, bias, out, n=3, threads=5)
-    np.testing.assert_array_equal(out, OPS["bias_add"].reference(x, bias[0]))
+    run(x, vector, out, n=3, threads=5)
+    np.testing.assert_array_equal(out, OPS[op].reference(x, vector[0]))
     assert (memory[16 + out.size :] == -77).all()
 
 

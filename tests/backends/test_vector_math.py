@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,11 @@ def gelu(x: np.ndarray) -> np.ndarray:
     y = -2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
     result: np.ndarray = x / (1 + np.exp(y))
     return result
+
+
+def exact_gelu(x: np.ndarray) -> np.ndarray:
+    """x/2 erfc(-x / sqrt 2)."""
+    return np.array([v / 2 * math.erfc(-v / math.sqrt(2)) for v in x.tolist()])
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -98,6 +104,24 @@ def test_gelu(isa: Isa) -> None:
 
 
 @ISA
+def test_exact_gelu(isa: Isa) -> None:
+    x = np.concatenate([np.linspace(-16, 16, 160_000), np.logspace(-37, 0, 16_000)])
+    x = x.astype(np.float32)
+    found = run(vector_math.gelu, isa, x)
+    exact = exact_gelu(x.astype(np.float64))
+    assert (np.abs(found - exact) <= 4 * np.spacing(np.abs(x)) + 1e-44).all()
+    if "fma" in isa.features:
+        assert ulps(found, exact)[x > -13].max() <= 8
+
+
+@ISA
+def test_exponential_minus_one(isa: Isa) -> None:
+    x = -np.abs(grid())
+    found = run(vector_math.expm1_nonpositive, isa, x)
+    assert ulps(found, np.expm1(x.astype(np.float64)))[x < -SMALLEST].max() <= 3
+
+
+@ISA
 @pytest.mark.parametrize("lanes", [1, 2, 5, 16])
 def test_special_values_in_any_number_of_lanes(isa: Isa, lanes: int) -> None:
     inf, nan = np.inf, np.nan
@@ -106,6 +130,7 @@ def test_special_values_in_any_number_of_lanes(isa: Isa, lanes: int) -> None:
         "exp": [inf, 0, nan, 1, inf, 0],
         "tanh": [1, -1, nan, -0.0, 1, -1],
         "silu": [inf, nan, nan, -0.0, 1e38, -0.0],
+        "gelu": [inf, nan, nan, -0.0, 1e38, -0.0],
         "gelu_tanh": [inf, nan, nan, -0.0, 1e38, -0.0],
     }
     for name, values in expected.items():

@@ -177,6 +177,21 @@ def _rms_norm() -> Iterator[OpSample]:
         yield s.returns(s.builder.rms_norm(x, s.weight("weight", shape[-1]), eps=1e-5))
 
 
+@samples_of("layer_norm")
+def _layer_norm() -> Iterator[OpSample]:
+    for label, shape, has in (
+        ("plain", (T, 80), ()),
+        ("weight", (T, 7), ("weight",)),
+        ("both", (T, 3, 16), ("weight", "bias")),
+        ("wide", (T, 150), ("weight", "bias")),
+    ):
+        s = Sketch("layer_norm", label)
+        x = s.floats("x", *shape, spread=3.0)
+        s.sample.inputs["x"] += 20.0
+        extra = {name: s.weight(name, shape[-1]) for name in has}
+        yield s.returns(s.builder.layer_norm(x, **extra, eps=1e-5))
+
+
 @samples_of("linear")
 def _linear() -> Iterator[OpSample]:
     for type_name in FLOATS:
@@ -220,6 +235,12 @@ def _linear_groups() -> Iterator[OpSample]:
 def _bias_add() -> Iterator[OpSample]:
     s = Sketch("bias_add", "")
     yield s.returns(s.builder.bias_add(s.floats("x", T, 33), s.weight("bias", 33)))
+
+
+@samples_of("scale_columns")
+def _scale_columns() -> Iterator[OpSample]:
+    s = Sketch("scale_columns", "")
+    yield s.returns(s.builder.scale_columns(s.floats("x", T, 33), s.weight("weight", 33)))
 
 
 @samples_of("reshape")
@@ -368,6 +389,32 @@ def _silu() -> Iterator[OpSample]:
 def _gelu_tanh() -> Iterator[OpSample]:
     s = Sketch("gelu_tanh", "")
     yield s.returns(s.builder.gelu_tanh(s.floats("x", T, 70, spread=3.0)))
+
+
+@samples_of("gelu")
+def _gelu() -> Iterator[OpSample]:
+    s = Sketch("gelu", "")
+    yield s.returns(s.builder.gelu(s.floats("x", T, 70, spread=3.0)))
+
+
+@samples_of("relu_squared")
+def _relu_squared() -> Iterator[OpSample]:
+    s = Sketch("relu_squared", "")
+    yield s.returns(s.builder.relu_squared(s.floats("x", T, 70, spread=3.0)))
+
+
+@samples_of("xielu")
+def _xielu() -> Iterator[OpSample]:
+    s = Sketch("xielu", "")
+    x = s.floats("x", T, 70, spread=3.0)
+    s.sample.inputs["x"][0, :4] = (0.0, -1e-7, 1e-7, -200.0)
+    yield s.returns(s.builder.xielu(x, alpha_n=0.9, alpha_p=0.7, beta=0.5, eps=-1e-6))
+
+
+@samples_of("clamp")
+def _clamp() -> Iterator[OpSample]:
+    s = Sketch("clamp", "")
+    yield s.returns(s.builder.clamp(s.floats("x", T, 70, spread=4.0), limit=3.0))
 
 
 @samples_of("softcap")

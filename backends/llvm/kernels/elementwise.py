@@ -1,5 +1,5 @@
-"""add, mul, scale, softcap, silu, gelu_tanh: each element of the result from the same element of
-the operands.
+"""Sums, products, limits and activations: each element of the result from the same element of the
+operands.
 
 Work is cut into chunks of 64 elements of the flat tensor. Results may lie where an operand lies.
 """
@@ -55,6 +55,53 @@ def emit_silu(k: Kernel) -> None:
 def emit_gelu_tanh(k: Kernel) -> None:
     """GELU in its tanh form."""
     _emit(k, lambda x: vector_math.gelu_tanh(x[0]))
+
+
+@kernel("gelu")
+def emit_gelu(k: Kernel) -> None:
+    """GELU in its exact form."""
+    _emit(k, lambda x: vector_math.gelu(x[0]))
+
+
+@kernel("relu_squared")
+def emit_relu_squared(k: Kernel) -> None:
+    """max(x, 0)^2."""
+
+    def body(x: list[Val]) -> Val:
+        positive = k.f.fmax(k.f.const(x[0].type, 0.0), x[0])
+        return positive * positive
+
+    _emit(k, body)
+
+
+@kernel("clamp")
+def emit_clamp(k: Kernel) -> None:
+    """x between -limit and limit."""
+    limit = float(k.signature.attribute("limit"))
+    f = k.f
+
+    def body(x: list[Val]) -> Val:
+        below = f.fmin(f.const(x[0].type, limit), x[0])
+        return f.fmax(f.const(x[0].type, -limit), below)
+
+    _emit(k, body)
+
+
+@kernel("xielu")
+def emit_xielu(k: Kernel) -> None:
+    """alpha_p x^2 + beta x above 0, alpha_n (exp(min(x, eps)) - 1 - x) + beta x below."""
+    f = k.f
+    alpha_n, alpha_p, beta, eps = (
+        float(k.signature.attribute(name)) for name in ("alpha_n", "alpha_p", "beta", "eps")
+    )
+
+    def body(xs: list[Val]) -> Val:
+        (x,) = xs
+        below = (vector_math.expm1_nonpositive(f.fmin(f.const(x.type, eps), x)) - x) * alpha_n
+        curve = f.select(x > 0.0, x * x * alpha_p, below)
+        return vector_math.muladd(x, beta, curve)
+
+    _emit(k, body)
 
 
 def lanes(k: Kernel) -> int:

@@ -1,4 +1,4 @@
-"""bias_add, slice, take_rows: float32 matrices, row by row.
+"""bias_add, scale_columns, slice, take_rows: float32 matrices, row by row.
 
 Work is cut into pieces of a row, 256 columns each, so that threads share the one row of a decode
 step too.
@@ -24,12 +24,23 @@ Body = Callable[[Val, Val, Load, Type], Val]
 @kernel("bias_add")
 def emit_bias_add(k: Kernel) -> None:
     """x + bias, the bias repeated for each row."""
+    _emit_with_vector(k, "bias", lambda x, bias: x + bias)
+
+
+@kernel("scale_columns")
+def emit_scale_columns(k: Kernel) -> None:
+    """x * weight, the weight repeated for each row."""
+    _emit_with_vector(k, "weight", lambda x, weight: x * weight)
+
+
+def _emit_with_vector(k: Kernel, name: str, combine: Callable[[Val, Val], Val]) -> None:
+    """Elements of x with those of a vector in the same column."""
     width = k.signature.results[0].max_shape[1]
-    x, bias = k.pointer("x"), k.pointer("bias")
+    x, vector = k.pointer("x"), k.pointer(name)
 
     def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
         at = (row * width + column) * _BYTES
-        return load(x + at, type_) + load(bias + column * _BYTES, type_)
+        return combine(load(x + at, type_), load(vector + column * _BYTES, type_))
 
     _emit(k, body)
 
