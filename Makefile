@@ -10,7 +10,8 @@ BUNDLE := $(CACHE)/SmolLM2-135M-Instruct.ggufc
 # What `make bench` measures beside the two models that it downloads; made with random weights.
 RANDOM_MODELS ?= qwen3-0.6b
 PROMPT ?= Why is the sky blue? Answer in one sentence.
-export PROMPT
+SYSTEM ?= You answer questions, and complete sentences that are not finished.
+export PROMPT SYSTEM
 
 .PHONY: help setup run test check lint types bench clean
 .DELETE_ON_ERROR:
@@ -33,7 +34,7 @@ $(VENV)/.installed: pyproject.toml
 	@touch $@
 
 run: $(BUNDLE)/manifest.yaml
-	@$(BIN)/python -m ggufc run $(BUNDLE) -p "$$PROMPT"
+	@$(BIN)/python -m ggufc run $(BUNDLE) --system "$$SYSTEM" -p "$$PROMPT"
 
 $(BUNDLE)/manifest.yaml: $(MODEL) ggufc/__init__.py
 	@$(BIN)/python -m ggufc compile $(MODEL) -o $(BUNDLE) --force

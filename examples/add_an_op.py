@@ -2,7 +2,7 @@
 
 python examples/add_an_op.py
 
-The op is relu_squared(x) = max(x, 0)^2. A new op of the project itself would have its first half in
+The op is softsign(x) = x / (1 + |x|). A new op of the project itself would have its first half in
 `ir/ops/` and its second in `backends/llvm/kernels/`; everything else is derived from these two.
 """
 
@@ -24,8 +24,8 @@ VOCABULARY = 16
 
 
 @defop
-class ReluSquared:
-    """max(x, 0)^2."""
+class Softsign:
+    """x / (1 + |x|)."""
 
     x = ValueOperand("f32")
     traits = (Pure(),)
@@ -38,11 +38,11 @@ class ReluSquared:
     @staticmethod
     def reference(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """What the op means."""
-        return np.square(np.maximum(x, np.float32(0)))
+        return x / (np.float32(1) + np.abs(x))
 
 
-@kernel("relu_squared")
-def emit_relu_squared(k: Kernel) -> None:
+@kernel("softsign")
+def emit_softsign(k: Kernel) -> None:
     """Each thread takes some rows; a row is cut into vectors."""
     f, width = k.f, k.signature.results[0].shape[1]
     assert isinstance(width, int)
@@ -50,20 +50,20 @@ def emit_relu_squared(k: Kernel) -> None:
     with f.loop(end, begin) as row:
         source, target = k.pointer("x") + row * (4 * width), k.result() + row * (4 * width)
         for start, lanes in segments(width):
-            positive = f.fmax(load_row(f, source, start, lanes), 0.0)
-            f.store(positive * positive, target, 4 * start)
+            x = load_row(f, source, start, lanes)
+            f.store(x / (f.fabs(x) + 1.0), target, 4 * start)
 
 
 def program() -> Module:
     """Logits that are the op's result over embedded tokens."""
-    module = Module("relu-squared")
+    module = Module("softsign")
     table = np.random.default_rng(0).standard_normal((VOCABULARY, WIDTH)).astype("<f4")
     weight = module.weight("table", TensorType(table.shape, F32), data=table.tobytes())
     for name, symbol in (("prefill", "T"), ("decode", "B")):
         b = GraphBuilder(module, name)
         per_token = TensorType((Symbol(symbol, 8),), dtype("i32"))
         tokens, *_ = (b.input(i, per_token) for i in ("tokens", "positions", "sequences"))
-        logits = b.relu_squared(b.embed(tokens, weight, scale=1.0, name="embd"), name="logits")
+        logits = b.softsign(b.embed(tokens, weight, scale=1.0, name="embd"), name="logits")
         if name == "prefill":
             rows = b.input("rows", TensorType((Symbol("R", 8),), dtype("i32")))
             logits = b.take_rows(logits, rows, name="wanted")

@@ -26,7 +26,9 @@ from ggufc.tokenizer.provenance import Policy
 from ggufc.tokenizer.streaming import StreamDecoder
 
 if TYPE_CHECKING:
-    from ggufc.runtime.prompt import ChatTemplate
+    from ggufc.runtime.prompt import ChatTemplate, Conversation
+
+Messages = Sequence[Mapping[str, Any]]
 
 
 class Settings(TypedDict, total=False):
@@ -104,9 +106,9 @@ class Model:
     @cached_property
     def template(self) -> "ChatTemplate":
         """Messages to text."""
-        from ggufc.runtime.prompt import ChatTemplate
+        from ggufc.runtime.prompt import ChatTemplate, special_tokens
 
-        return ChatTemplate.load(self.bundle.path)
+        return ChatTemplate.load(self.bundle.path, special_tokens(self.tokenizer))
 
     @overload
     def generate(
@@ -148,50 +150,54 @@ class Model:
     @overload
     def chat(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: "Messages | Conversation",
         *,
         stream: Literal[False] = False,
+        template: str | None = None,
         control_tokens: Policy = "literal",
-        template_arguments: Mapping[str, Any] | None = None,
         **settings: Unpack[Settings],
     ) -> Generation: ...
 
     @overload
     def chat(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: "Messages | Conversation",
         *,
         stream: Literal[True],
+        template: str | None = None,
         control_tokens: Policy = "literal",
-        template_arguments: Mapping[str, Any] | None = None,
         **settings: Unpack[Settings],
     ) -> Iterator[Event]: ...
 
     def chat(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: "Messages | Conversation",
         *,
         stream: bool = False,
+        template: str | None = None,
         control_tokens: Policy = "literal",
-        template_arguments: Mapping[str, Any] | None = None,
         **settings: Unpack[Settings],
     ) -> Generation | Iterator[Event]:
-        """Answer a conversation. Tokens that an earlier call left in the KV cache are not
-        computed again. `template_arguments` are given to the chat template (`tools`, `documents`,
-        `enable_thinking`, ...)."""
-        prompt = self.encode_chat(messages, control_tokens, template_arguments or {})
+        """Answer a conversation: messages, or a `Conversation` with tools, documents or template
+        variables. Tokens that an earlier call left in the KV cache are not computed again.
+        `template` names one of the model's templates; `control_tokens` says what control tokens
+        in content become. Raises PromptError, ContextError, ArgumentError."""
+        prompt = self.encode_chat(messages, template, control_tokens)
         events = self._events(prompt, options_of(settings))
         return events if stream else last_result(events)
 
     def encode_chat(
         self,
-        messages: Sequence[Mapping[str, Any]],
-        control_tokens: Policy,
-        template_arguments: Mapping[str, Any],
+        messages: "Messages | Conversation",
+        template: str | None = None,
+        control_tokens: Policy = "literal",
     ) -> list[int]:
         """The token ids of a conversation, with the assistant's turn opened."""
-        rendered = self.template.render(messages, **template_arguments)
-        return self.tokenizer.encode(rendered, control_tokens=control_tokens)
+        from ggufc.runtime.prompt import Conversation, encode_prompt
+
+        whole = messages if isinstance(messages, Conversation) else Conversation(messages)
+        rendered = self.template.render(whole, template)
+        return encode_prompt(rendered, self.tokenizer, control_tokens).ids
 
     def logits(
         self,

@@ -11,6 +11,7 @@ from ggufc.cli.common import (
     decoded,
     generation_settings,
     open_model,
+    tell_notice,
 )
 from ggufc.runtime.errors import RunError
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Talk until the input ends."""
     with open_model(arguments) as model:
+        tell_notice(model)
         if sys.stdin.isatty():
             import readline  # noqa: F401  (gives input() its line editing and history)
 

@@ -113,6 +113,12 @@ def open_model(arguments: argparse.Namespace, *, sequences: int = 1) -> "Model":
     )
 
 
+def tell_notice(model: "Model") -> None:
+    """Say what the user should know about the model's chat template, if anything."""
+    if model.template.notice is not None:
+        report(model.template.notice)
+
+
 def read_prompt(prompt: str | None, file: Path | None) -> str:
     """The prompt of `-p`, of `-f`, or of standard input when that is not a terminal."""
     if prompt is not None and file is not None:

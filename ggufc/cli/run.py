@@ -17,11 +17,13 @@ from ggufc.cli.common import (
     generation_settings,
     open_model,
     read_prompt,
+    tell_notice,
 )
 
 if TYPE_CHECKING:
     from ggufc.runtime.generate import Event, Generation
     from ggufc.runtime.model import Model
+    from ggufc.runtime.prompt import Conversation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +46,8 @@ def main(arguments: argparse.Namespace) -> int:
     check(arguments)
     prompt = read_prompt(arguments.prompt, arguments.file)
     with open_model(arguments) as model:
+        if not arguments.no_template:
+            tell_notice(model)
         clock = Clock()
         for event in events(model, arguments, prompt):
             clock.saw(event)
@@ -78,22 +82,19 @@ def events(model: "Model", arguments: argparse.Namespace, prompt: str) -> "Itera
             control_tokens="literal" if arguments.literal else "native",
             **settings,
         )
+    return model.chat(conversation(arguments, prompt), stream=True, **settings)
+
+
+def conversation(arguments: argparse.Namespace, prompt: str) -> "Conversation":
+    """The prompt as a conversation of one turn, with what the template is told besides."""
+    from ggufc.runtime.prompt import Conversation
+
     messages = [{"role": "user", "content": prompt}]
     if arguments.system is not None:
         messages.insert(0, {"role": "system", "content": arguments.system})
-    return model.chat(
-        messages, stream=True, template_arguments=template_arguments(arguments), **settings
-    )
-
-
-def template_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What is given to the chat template besides the messages."""
-    values: dict[str, Any] = {}
-    if arguments.think is not None:
-        values["enable_thinking"] = arguments.think
-    if arguments.tools is not None:
-        values["tools"] = read_json_list(arguments.tools)
-    return values
+    tools = None if arguments.tools is None else read_json_list(arguments.tools)
+    variables = {} if arguments.think is None else {"enable_thinking": arguments.think}
+    return Conversation(messages, tools=tools, variables=variables)
 
 
 def read_json_list(path: Path) -> list[Any]:

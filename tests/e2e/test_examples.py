@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.bundles import bundle_of
 from tests.support.shared import ROOT
 from tests.support.tiny_gguf import chain_model, tiny_model
 
@@ -45,8 +46,9 @@ def test_compile_and_run(tmp_path: Path) -> None:
     assert (tmp_path / "five.ggufc").is_dir()
 
 
-def test_chat(tmp_path: Path, tiny: Path) -> None:
-    out = run_example(tmp_path, "chat.py", tiny, "hi", "again")
+def test_chat(tmp_path: Path) -> None:
+    bundle = bundle_of(tiny_model(context=1024), tmp_path)
+    out = run_example(tmp_path, "chat.py", bundle, "hi", "again")
     assert out.startswith("> hi\n")
     assert out.count("tokens reused)") == 2
     assert "(0 of" in out
@@ -65,5 +67,5 @@ def test_inspect_ir(tmp_path: Path, model: Path) -> None:
 
 def test_add_an_op(tmp_path: Path) -> None:
     out = run_example(tmp_path, "add_an_op.py")
-    assert "%logits = relu_squared(%embd) : f32[B, 64]" in out
+    assert "%logits = softsign(%embd) : f32[B, 64]" in out
     assert float(out.rsplit(maxsplit=1)[1]) < 1e-6

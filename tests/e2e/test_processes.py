@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ggufc.runtime.prompt.chat import CHATML_NOTICE
 from tests.support.cli import run_program
 
 RUNS = """
@@ -34,7 +35,8 @@ def program(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("flags", [("--no-template",), ()])
 def test_running_loads_nothing_of_the_compiler(alphabet: Path, flags: tuple[str, ...]) -> None:
     done = program(RUNS, str(alphabet), *flags)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    notice = "" if flags else f"ggufc: {CHATML_NOTICE}\n"
+    assert (done.returncode, done.stderr) == (0, notice), done.stderr
 
 
 def test_importing_the_package_loads_nothing() -> None:
