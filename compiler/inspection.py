@@ -12,8 +12,11 @@ from ggufc.compiler.gguf import GGUFArray, GGUFFile, Metadata, TensorInfo
 from ggufc.compiler.gguf.vocabulary import TOKENS, check_vocabulary
 from ggufc.compiler.hparams import read_hparams
 from ggufc.compiler.models import GraphOptions, architecture_of, build
-from ggufc.compiler.tokenizer_import import KINDS, MODEL, PRE
+from ggufc.compiler.prompt_import import own_templates, prompt_report
+from ggufc.compiler.tokenizer_import import KINDS, MODEL, PRE, import_tokenizer
 from ggufc.ir import IRError
+from ggufc.runtime.prompt import ChatTemplate, special_tokens
+from ggufc.tokenizer import create_tokenizer
 from ggufc.tokenizer.errors import TokenizerError
 from ggufc.tokenizer.pretokenizers import pretokenizer
 
@@ -36,7 +39,8 @@ class TypeUse:
 @dataclass(frozen=True)
 class Inspection:
     """A GGUF file as `ggufc inspect` shows it. The problems say why something is not supported,
-    None that it is; `hparams` is None where they cannot be read."""
+    None that it is; `hparams` is None where they cannot be read, `prompt` (what the chat templates
+    can do, as in a manifest) where the vocabulary cannot be used."""
 
     paths: list[str]
     bytes: int
@@ -48,6 +52,7 @@ class Inspection:
     hparams: dict[str, Any] | None
     tokenizer: dict[str, Any] | None
     tokenizer_problem: str | None
+    prompt: dict[str, Any] | None
     types: list[TypeUse]
     metadata: dict[str, dict[str, Any]]
     tensors: list[dict[str, Any]]
@@ -68,6 +73,7 @@ def inspect_gguf(path: Path) -> Inspection:
             hparams=hparams_of(metadata),
             tokenizer=tokenizer_of(metadata),
             tokenizer_problem=problem_of(gguf, check_tokenizer),
+            prompt=prompt_of(gguf),
             types=type_uses(list(gguf.tensors.values())),
             metadata={key: shown_value(metadata, key) for key in metadata},
             tensors=[tensor_of(info) for info in gguf.tensors.values()],
@@ -108,6 +114,21 @@ def check_tokenizer(gguf: GGUFFile) -> None:
     check_vocabulary(metadata)
     if KINDS[model] == "bpe":
         pretokenizer(metadata.get_str(PRE, None))
+
+
+def prompt_of(gguf: GGUFFile) -> dict[str, Any] | None:
+    """What the manifest of a compiled bundle would say of the prompt."""
+    found: dict[str, Any] = {}
+    problem_of(gguf, lambda g: found.update(report_of(g.metadata)))
+    return found or None
+
+
+def report_of(metadata: Metadata) -> dict[str, Any]:
+    """The report on the tokenizer and the chat templates. Raises TokenizerError, CompileError."""
+    tokenizer = create_tokenizer(import_tokenizer(metadata))
+    return prompt_report(
+        ChatTemplate(own_templates(metadata), special_tokens(tokenizer)), tokenizer
+    )
 
 
 def hparams_of(metadata: Metadata) -> dict[str, Any] | None:

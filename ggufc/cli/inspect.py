@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ def gguf_text(found: "Inspection", tensors: bool) -> str:
     if found.hparams is not None:
         lines.append("  " + pairs(found.hparams))
     lines.append(f"tokenizer  {tokenizer_text(found)}")
+    lines += prompt_lines(found.prompt or {})
     lines.append("types")
     for use in found.types:
         count = f"{use.tensors:>5} tensors {use.bytes:>12} bytes"
@@ -81,6 +83,23 @@ def tokenizer_text(found: "Inspection") -> str:
     tokens, templates = found.tokenizer["tokens"], len(found.tokenizer["templates"])
     contents = f"{kind}, {tokens} tokens, {templates} chat templates"
     return f"{contents}: {verdict(found.tokenizer_problem)}"
+
+
+def prompt_lines(report: Mapping[str, Any]) -> list[str]:
+    """What is known of the prompt: end tokens, bytes that cannot be encoded, and what each chat
+    template can do."""
+    if not report:
+        return []
+    ends = ", ".join(f"{shown(end['text'])} ({end['id']})" for end in report["end_tokens"])
+    lines = [f"ends       {ends or 'no token ends a turn'}"]
+    if report["missing_bytes"]:
+        missing = " ".join(f"{value:02x}" for value in report["missing_bytes"])
+        lines.append(f"bytes      no token for {len(report['missing_bytes'])}: {missing}")
+    for name, capabilities in report["templates"].items():
+        source = " (ChatML, since the model has none)" if report["source"] == "ChatML" else ""
+        lines.append(f"template   {shown(name)}{source}")
+        lines += [f"  {what:<22} {shown(text, 300)}" for what, text in capabilities.items()]
+    return lines
 
 
 def pairs(values: dict[str, Any]) -> str:
@@ -128,6 +147,7 @@ def bundle_text(found: "Manifest", weights: bool) -> str:
         f"limits     {pairs(dataclasses.asdict(found.limits))}",
         f"options    {pairs(dict(found.options))}",
         f"cache      {position_bytes} bytes a position in {len(found.states)} states",
+        *prompt_lines(found.prompt),
         "code",
     ]
     for code in found.objects:

@@ -117,8 +117,13 @@ def verdict(template: ChatTemplate, name: str, tokenizer: Tokenizer, canary: Can
 def _with_construct(error: Exception) -> str:
     construct = getattr(error, "construct", None)
     line = getattr(error, "template_line", None)
-    place = f" (line {line}: {construct})" if construct and line else ""
-    return f"{error}{place}"
+    if construct is None:
+        return str(error)
+    return (
+        f"{error} in {construct}"
+        if f"line {line}:" in str(error)
+        else (f"{error} (line {line}: {construct})")
+    )
 
 
 def _begin_tokens(ids: Sequence[int], tokenizer: Tokenizer) -> int:

@@ -42,6 +42,7 @@ _OUR_TYPES = {
     "TemplateNamespace": "Namespace",
 }
 _TYPE_NAME = re.compile(rf"\b(?:ggufc[\w.]*\.)?({'|'.join(_OUR_TYPES)})\b(?=['\"]| object)")
+_TAG = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 _ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>")
 
 
@@ -113,8 +114,15 @@ class CompiledTemplate:
                 error.args = (f"chat template, line {line}: {error}",)
 
     def _construct(self, line: int) -> str | None:
-        lines = self.source.splitlines()
-        return lines[line - 1].strip()[:LONGEST_CONSTRUCT] if line <= len(lines) else None
+        """The first tag that reaches into a line, or the line itself, cut short."""
+        lines = self.source.splitlines(keepends=True)
+        start = sum(map(len, lines[: line - 1]))
+        stop = start + len("".join(lines[line - 1 : line]))
+        tags = (tag for tag in _TAG.finditer(self.source) if tag.end() > start)
+        tag = next(tags, None)
+        found = tag[0] if tag is not None and tag.start() < stop else self.source[start:stop]
+        text = " ".join(found.split())
+        return text if len(text) <= LONGEST_CONSTRUCT else text[: LONGEST_CONSTRUCT - 3] + "..."
 
     def _line_of(self, error: BaseException) -> int | None:
         """The line of the template that was at work last when the error was raised."""

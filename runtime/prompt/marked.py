@@ -88,9 +88,11 @@ class Marked(str):
     # One text from several
 
     def __add__(self, other: str) -> Self:
-        if not isinstance(other, str):
+        if isinstance(other, str):
+            return self._concatenated(self, self._operand(other))
+        if hasattr(type(other), "__radd__") and not isinstance(other, int | float):
             return NotImplemented
-        return self._concatenated(self, self._operand(other))
+        raise TypeError(f'can only concatenate str (not "{type(other).__name__}") to str')
 
     def __radd__(self, other: str) -> Self:
         if not isinstance(other, str):
