@@ -74,6 +74,11 @@ _TOOL_RESPONSE = b"<|tool_response>"
 CHATML_TEXTS = (b"<|im_start|>", b"<|im_end|>")
 
 
+def end_texts() -> list[str]:
+    """The texts of all well-known end-of-turn tokens."""
+    return sorted(text.decode() for text in _END_TEXTS | {_TOOL_RESPONSE})
+
+
 def end_of_turn_ids(ids: dict[bytes, int]) -> list[int]:
     """Well-known end-of-turn tokens of a vocabulary, given as text to id."""
     texts = {text for text in _END_TEXTS if text in ids}

@@ -87,6 +87,12 @@ class TokenizerSpec:
         ends = self.arrays["token_ends"].tolist()
         return [blob[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
+    def token(self, token: int) -> bytes:
+        """What one token stands for."""
+        ends = self.arrays["token_ends"]
+        start = int(ends[token - 1]) if token else 0
+        return self.arrays["token_bytes"][start : int(ends[token])].tobytes()
+
     @property
     def merges(self) -> list[tuple[int, int]]:
         """The pairs of symbols that merge, lowest rank first."""

@@ -10,6 +10,7 @@ import regex
 
 Permit = Callable[[int, int, int], bool]
 
+_MANY_LENGTHS = 5
 _SPACE_AHEAD = regex.compile(r"\s+")
 _SPACE_BEHIND = regex.compile(r"(?r)\s+")
 
@@ -43,6 +44,7 @@ class AddedTokens:
             head: tuple(sorted(sizes | _single(lengths, head), reverse=True))
             for head, sizes in lengths.items()
         }
+        self._families = self._patterns()
         self._heads = regex.compile(_heads_pattern(self._lengths)) if self._ids else None
 
     def __len__(self) -> int:
@@ -70,11 +72,28 @@ class AddedTokens:
     def longest_at(self, text: str, start: int, permit: Permit | None) -> tuple[int, int] | None:
         """(end, id) of the longest permitted token that begins at `start`."""
         head = text[start : start + 2]
+        family = self._families.get(head) if permit is None else None
+        if family is not None:
+            whole = family.match(text, start)
+            return (whole.end(), self._ids[whole.group()]) if whole else None
         for size in self._lengths.get(head) or self._lengths.get(head[:1], ()):
             token = self._ids.get(text[start : start + size])
             if token is not None and (permit is None or permit(token, start, start + size)):
                 return start + size, token
         return None
+
+    def _patterns(self) -> dict[str, regex.Pattern[str]]:
+        """One pattern for each head with many lengths (runs of white space, say): quicker than to
+        try one after another."""
+        found: dict[str, regex.Pattern[str]] = {}
+        for head, sizes in self._lengths.items():
+            if len(sizes) >= _MANY_LENGTHS:
+                texts = [text for text in self._ids if text[:2] == head or text == head[:1]]
+                if len(texts) <= 2 * len(sizes):
+                    ordered = sorted(texts, key=len, reverse=True)
+                    escaped = (regex.escape(text, literal_spaces=True) for text in ordered)
+                    found[head] = regex.compile("|".join(escaped))
+        return found
 
     def _widened(self, text: str, floor: int, start: int, end: int, token: int) -> Match:
         sides = self._strip.get(token, "")

@@ -62,7 +62,7 @@ class SpaceMarkModel:
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, a space put before it where the vocabulary asks for that."""
-        encoded = self._encoder.encode([self._pieces(self._prefix + text) for text in texts])
+        encoded = self._encoder.encode(self._pieces([self._prefix + text for text in texts]))
         return encoded if self._unknown < 0 else [self._fused(ids) for ids in encoded]
 
     def _fused(self, ids: list[int]) -> list[int]:
@@ -74,19 +74,24 @@ class SpaceMarkModel:
     def _chars(self) -> frozenset[int]:
         return frozenset(self._codes.tolist())
 
-    def _pieces(self, text: str) -> list[str]:
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
+    def _pieces(self, texts: list[str]) -> list[list[str]]:
+        """Each text, cut where nothing can merge; all texts in one go."""
+        whole = "".join(texts)
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        codes = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), np.int32)
         bits = pair_hashes(codes[:-1], codes[1:]) & np.uint32(8 * len(self._joins) - 1)
-        joined = self._joins[bits >> 3] >> (bits & 7).astype(np.uint8) & 1
-        cuts = (np.flatnonzero(joined == 0) + 1).tolist()
-        return [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+        cut = np.ones(len(whole) + 1, bool)
+        cut[1:-1] = self._joins[bits >> 3] >> (bits & 7).astype(np.uint8) & 1 == 0
+        cut[ends] = True
+        places = np.flatnonzero(cut)
+        pieces = [whole[start:end] for start, end in pairwise(places.tolist())]
+        counts = np.searchsorted(places, ends).tolist()
+        return [pieces[start:end] for start, end in pairwise([0, *counts])]
 
 
 def _space_runs(spec: TokenizerSpec) -> list[tuple[str, int]]:
-    tokens = spec.tokens if spec.kind == "spm" else []
-    user = (spec.types == TokenType.USER_DEFINED).nonzero()[0].tolist() if tokens else []
-    return [
-        (tokens[token].decode(), token)
-        for token in user
-        if len(tokens[token]) > 1 and tokens[token].strip(b" ") == b""
-    ]
+    if spec.kind != "spm":
+        return []
+    user = (spec.types == TokenType.USER_DEFINED).nonzero()[0].tolist()
+    texts = [(spec.token(token), token) for token in user]
+    return [(t.decode(), i) for t, i in texts if len(t) > 1 and t.strip(b" ") == b""]

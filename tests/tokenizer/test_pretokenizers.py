@@ -82,3 +82,10 @@ def test_families_split_as_their_own_tokenizers_do(name: str, text: str, pieces:
 def test_long_runs_are_split_without_recursion(row: PreTokenizer, char: str) -> None:
     text = char * 20_000 + "x"
     assert "".join(splitter(row)(text)) == text
+
+
+def test_the_page_about_families_is_what_the_tables_say() -> None:
+    from ggufc.tokenizer.tables import page
+    from tests.support.shared import ROOT
+
+    assert (ROOT / "docs" / "tokenizers.md").read_text(encoding="utf-8") == page()
