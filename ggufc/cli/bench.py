@@ -3,11 +3,11 @@ token."""
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggufc.cli import UsageError
@@ -43,9 +43,16 @@ def main(arguments: argparse.Namespace) -> int:
         prompt = short_prompt(model)
     times = [first_token(arguments, prompt) for _ in range(3)]
     figures["first_token_s"] = statistics.median(times)
-    figures["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    figures["peak_rss_bytes"] = peak_memory()
     print(json.dumps(figures) if arguments.json else table(figures))
     return 0
+
+
+def peak_memory() -> int:
+    """The most memory that this process had resident, in bytes. (What `getrusage` gives counts
+    from before the program was started.)"""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def measure(model: "Model", n_prompt: int, n_gen: int, repetitions: int) -> dict[str, Any]:
