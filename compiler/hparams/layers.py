@@ -125,11 +125,20 @@ def read_caches(keys: Keys, windows: list[int]) -> list[int]:
 
 
 def read_xielus(keys: Keys, n_layers: int) -> list[Xielu] | list[None]:
-    """The coefficients of every layer's activation, where it is of this kind."""
+    """The coefficients of every layer's activation, where it is of this kind. Files hold the
+    alphas as they were trained: before the softplus that keeps them positive."""
     if not keys.has("xielu.alpha_n"):
         return [None] * n_layers
-    columns = [
+    alpha_n, alpha_p, beta, eps = (
         keys.reals_per_layer(f"xielu.{name}", n_layers, MAX_COEFFICIENT)
         for name in ("alpha_n", "alpha_p", "beta", "eps")
+    )
+    return [
+        Xielu(beta[i] + softplus(alpha_n[i]), softplus(alpha_p[i]), beta[i], eps[i])
+        for i in range(n_layers)
     ]
-    return [Xielu(*row) for row in zip(*columns, strict=True)]
+
+
+def softplus(x: float) -> float:
+    """ln(1 + e^x)."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

@@ -70,11 +70,12 @@ def build(gguf: GGUFFile, options: GraphOptions) -> Module:
     module = Module(model_name(gguf.metadata), {"arch": hparams.architecture})
     tensors = ModelTensors(gguf, module)
     limits = {"prefill": Symbol("T", options.max_tokens), "decode": Symbol("B", options.max_batch)}
+    context = context_of(hparams, options)
     for name, tokens in limits.items():
         b = GraphBuilder(module, name)
-        add_cache(b, hparams, options.kv_type, context_of(hparams, options), options.max_batch)
+        add_cache(b, hparams, options.kv_type, context, options.max_batch)
         rows = Symbol("R", options.max_tokens) if name == "prefill" else None
-        b.returns(architecture.forward(Network(b, hparams, tensors, tokens, rows)))
+        b.returns(architecture.forward(Network(b, hparams, tensors, tokens, rows, context)))
     tensors.check_all_used()
     verify(module, GRAPH)
     return module

@@ -44,9 +44,12 @@ class Network(Scope):
         tensors: ModelTensors,
         tokens: Symbol,
         rows: Symbol | None,
+        context: int,
     ) -> None:
-        """Declare the inputs of the function: one sequence's tokens, or one token a sequence."""
+        """Declare the inputs of the function: one sequence's tokens, or one token a sequence.
+        Positions are below `context`."""
         super().__init__(b, hparams, tensors, "")
+        self.context = context
         per_token = TensorType((tokens,), dtype("i32"))
         self.tokens = b.input("tokens", per_token)
         self.positions = b.input("positions", per_token)

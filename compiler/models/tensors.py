@@ -82,15 +82,26 @@ class ModelTensors:
             return self.module.weight(name, TensorType((n,), F32))
         return self.constant(name, self.vector_values(name, n))
 
+    def flat_vector(self, name: str, rows: int, columns: int) -> Weight:
+        """The float32 matrix [rows, columns] as a vector, row after row."""
+        info = self.info(name, (rows, columns))
+        type_ = TensorType((rows * columns,), F32)
+        if info.type_name == "f32":
+            return self.module.weight(name, type_)
+        return self.constant(name, self.decoded(info).reshape(-1))
+
     def vector_values(self, name: str, n: int) -> F32Array:
         """The values of the vector `name` [n], for computing with at compile time."""
-        info = self.info(name, (n,))
+        return self.decoded(self.info(name, (n,)))
+
+    def decoded(self, info: TensorInfo) -> F32Array:
+        """The values of a tensor that is not quantised."""
         if info.type_name not in VECTOR_TYPES:
             raise self.fail(
-                f"tensor {quoted(name)} is a vector of type {info.type_name},"
+                f"tensor {quoted(info.name)} is a vector of type {info.type_name},"
                 f" allowed are {', '.join(VECTOR_TYPES)}"
             )
-        return decode(info.type_name, self.gguf.tensor_bytes(name), (n,))
+        return decode(info.type_name, self.gguf.tensor_bytes(info.name), info.shape)
 
     def constant(self, name: str, values: F32Array) -> Weight:
         """A float32 weight that is computed here and stored in the program."""

@@ -24,7 +24,8 @@ def layer_norm(x: F32Array, weight: F32Array | None, bias: F32Array | None, eps:
     out = centred / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)
     out = out if weight is None else out * weight
     out = out if bias is None else out + bias
-    return out.astype(np.float32)
+    rounded: F32Array = out.astype(np.float32)
+    return rounded
 
 
 @defop

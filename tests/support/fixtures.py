@@ -25,8 +25,8 @@ PROMPTS = ("p1", "p7", "p33", "p130")
 LOCAL = ("gemma3", "llama", "llama-rope-llama3", "llama-tied", "qwen2", "qwen3")
 # Found beside the repository only.
 SHARED = (
-    "exaone", "gemma2", "glm4", "granite", "llama-bias-headdim", "minicpm", "olmo2", "phi3",
-    "smollm3",
+    "cohere2", "command-r", "exaone", "falcon", "gemma2", "glm4", "gpt2", "gptneox", "granite",
+    "llama-bias-headdim", "minicpm", "olmo2", "phi2", "phi3", "smollm3", "stablelm", "starcoder2",
 )  # fmt: skip
 
 

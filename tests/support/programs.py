@@ -37,7 +37,7 @@ class RandomWeights:
 
     def __init__(self, module: Module) -> None:
         self._shapes = {
-            source: weight.type.max_shape
+            str(source): weight.type.max_shape
             for weight in module.weights.values()
             for source in weight.sources
             if len(weight.sources) == 1
@@ -45,7 +45,7 @@ class RandomWeights:
 
     def __call__(self, weight: Weight) -> F32Array:
         """The weight's tensors, joined along the first axis."""
-        parts = [self._tensor(source) for source in weight.sources]
+        parts = [self._tensor(str(source)) for source in weight.sources]
         return np.concatenate(parts).reshape(weight.type.max_shape)
 
     def _tensor(self, name: str) -> F32Array:

@@ -1,0 +1,71 @@
+"""What networks are made of. An architecture puts these together; none of them knows which one
+it is in.
+
+A block takes the scope that it belongs to, the names of its tensors (as in the file, without
+prefix and suffix) and the values it works on, and returns a value that is named after the step.
+T is the number of tokens.
+"""
+
+from ggufc.compiler.models.blocks.attention import (
+    attend,
+    attention_output,
+    rotated_attention,
+    shared_width_scale,
+)
+from ggufc.compiler.models.blocks.basic import add, linear, scaled, split, width
+from ggufc.compiler.models.blocks.ends import add_positions, embedding, logits
+from ggufc.compiler.models.blocks.heads import (
+    clamped,
+    each_head_norms,
+    flat,
+    head_norms,
+    heads,
+    projection_norms,
+    qkv,
+    rotate,
+)
+from ggufc.compiler.models.blocks.layers import (
+    Branch,
+    add_branches,
+    parallel_layers,
+    post_norm_layers,
+    pre_norm_layers,
+)
+from ggufc.compiler.models.blocks.mlp import gated, gated_mlp, joined_gated_mlp, plain_mlp
+from ggufc.compiler.models.blocks.norms import Norm, bare_layer_norm, layer_norm, rms_norm
+
+__all__ = [
+    "Branch",
+    "Norm",
+    "add",
+    "add_branches",
+    "add_positions",
+    "attend",
+    "attention_output",
+    "bare_layer_norm",
+    "clamped",
+    "each_head_norms",
+    "embedding",
+    "flat",
+    "gated",
+    "gated_mlp",
+    "head_norms",
+    "heads",
+    "joined_gated_mlp",
+    "layer_norm",
+    "linear",
+    "logits",
+    "parallel_layers",
+    "plain_mlp",
+    "post_norm_layers",
+    "pre_norm_layers",
+    "projection_norms",
+    "qkv",
+    "rms_norm",
+    "rotate",
+    "rotated_attention",
+    "scaled",
+    "shared_width_scale",
+    "split",
+    "width",
+]

@@ -1,0 +1,38 @@
+"""The MLPs of layers."""
+
+from ggufc.compiler.models.blocks.basic import linear, width
+from ggufc.compiler.models.network import Layer
+from ggufc.ir import Value
+
+
+def plain_mlp(layer: Layer, x: Value, activation: str, **attributes: float) -> Value:
+    """down(activation(up(x))): [T, dim]; `activation` is the name of an op with `attributes`."""
+    up = linear(layer, "ffn_up", x, layer.params.hidden_dim)
+    inner = layer.emit(activation, up, name=f"ffn_up.{activation}", **attributes)
+    return linear(layer, "ffn_down", inner, layer.hparams.dim)
+
+
+def gated(layer: Layer, gate: Value, up: Value, activation: str) -> Value:
+    """activation(gate) * up: [T, hidden_dim]; `activation` is the name of an op."""
+    gate = layer.emit(activation, gate, name=f"ffn_gate.{activation}")
+    return layer.emit("mul", gate, up, name="ffn_gated")
+
+
+def gated_mlp(layer: Layer, x: Value, activation: str) -> Value:
+    """down(activation(gate(x)) * up(x)): [T, dim]."""
+    hidden = layer.params.hidden_dim
+    gate = linear(layer, "ffn_gate", x, hidden)
+    up = linear(layer, "ffn_up", x, hidden)
+    return linear(layer, "ffn_down", gated(layer, gate, up, activation), layer.hparams.dim)
+
+
+def joined_gated_mlp(layer: Layer, x: Value, activation: str) -> Value:
+    """As `gated_mlp` of a file that has gate and up, in this order, in the rows of one matrix."""
+    halves = layer.tensors.halves(
+        f"{layer.prefix}ffn_up.weight", layer.params.hidden_dim, width(x), "ffn_gate", "ffn_up"
+    )
+    gate, up = (
+        layer.emit("linear", x, (weight,), name=name)
+        for name, weight in zip(("ffn_gate", "ffn_up"), halves, strict=True)
+    )
+    return linear(layer, "ffn_down", gated(layer, gate, up, activation), layer.hparams.dim)
