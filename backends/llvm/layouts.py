@@ -7,6 +7,7 @@ bytes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,6 +88,25 @@ def packed_bytes(layout: Layout, n: int, k: int) -> int:
     return -(-n // GROUP_ROWS) * layout.group_bytes(k)
 
 
+def tensor_bytes(layout: Layout, shape: tuple[int, ...]) -> int:
+    """Bytes of a packed tensor: a matrix, or several equal ones, one after another."""
+    *stack, n, k = shape
+    return math.prod(stack) * packed_bytes(layout, n, k)
+
+
+def pack_tensor(type_name: str, raw: Bytes, shape: tuple[int, ...]) -> Bytes:
+    """As `pack`, of every matrix [n, k] of a tensor [..., n, k]."""
+    *stack, n, k = shape
+    count = math.prod(stack)
+    if count == 1:
+        return pack(type_name, raw, n, k)
+    matrices = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
+    if not count or matrices.nbytes % count:
+        raise IRError(f"{type_name} tensor {list(shape)}: found {matrices.nbytes} bytes")
+    parts = [pack(type_name, part, n, k) for part in matrices.reshape(count, -1)]
+    return np.concatenate(parts)
+
+
 def pack(type_name: str, raw: Bytes, n: int, k: int) -> Bytes:
     """A matrix [n, k] as a GGUF file stores it, repacked; works in slices of bounded size.
 
@@ -127,6 +147,13 @@ def _grouped(
         padded[: rows.shape[0], : rows.shape[1]] = rows
         rows = padded
     return rows.reshape(groups, GROUP_ROWS, units, per_unit)
+
+
+def unpack_tensor(layout: Layout, packed: Bytes, shape: tuple[int, ...]) -> F32Array:
+    """As `unpack`, of a tensor [..., n, k]; a vector counts as one row."""
+    *stack, n, k = (1, *shape) if len(shape) == 1 else shape
+    parts = packed.reshape(math.prod(stack), -1)
+    return np.stack([unpack(layout, part, n, k) for part in parts]).reshape(shape)
 
 
 def unpack(layout: Layout, packed: Bytes, n: int, k: int) -> F32Array:

@@ -103,20 +103,26 @@ def _matrix(operand: OperandSignature, pointer: Val) -> Matrix:
     return Matrix(pointer, layout_named(operand.layout or ""), rows, columns)
 
 
+def check_activation(k: Kernel, layout: Layout) -> None:
+    """A CodegenError where x is not what weights in this layout are multiplied with."""
+    (x,) = k.signature.named("x")
+    if (layout.name in FORMATS) == (x.type.dtype.name == "f32"):
+        raise CodegenError(
+            f"a weight in layout {layout.name} cannot be multiplied with {x.type.dtype} "
+            "activations; quantised layouts take q8a or bf16, the others f32"
+        )
+
+
 def emit_products(k: Kernel, segments: list[Segment], epilogue: Epilogue) -> None:
     """Multiply x by the weights of all segments, as x's type asks for."""
-    (x,) = k.signature.named("x")
     for matrix in (m for segment in segments for m in segment.matrices):
-        if (matrix.layout.name in FORMATS) == (x.type.dtype.name == "f32"):
-            raise CodegenError(
-                f"a weight in layout {matrix.layout.name} cannot be multiplied with {x.type.dtype} "
-                "activations; quantised layouts take q8a or bf16, the others f32"
-            )
+        check_activation(k, matrix.layout)
+    (x,) = k.signature.named("x")
     loops = PanelLoops if x.type.dtype.name == "bf16" else TileLoops
     loops(k, segments, epilogue).emit()
 
 
-class _Loops:
+class Loops:
     """A thread's run of pieces: `size` row groups each, times blocks of `block_tokens`."""
 
     def __init__(self, k: Kernel, segments: list[Segment], epilogue: Epilogue) -> None:
@@ -129,7 +135,7 @@ class _Loops:
         with self._blocks(sum(counts), block_tokens) as (token, first, last):
             end, start = self.f.smin(token + block_tokens, self.k.n), 0
             for segment, count in zip(self.segments, counts, strict=True):
-                low, high = (self._clamp(at - start, count) for at in (first, last))
+                low, high = (self.clamp(at - start, count) for at in (first, last))
                 body(segment, low, high, token, end)
                 start += count
 
@@ -140,15 +146,16 @@ class _Loops:
         begin, end = self.k.share(count * pieces)
         stop = (end + (pieces - 1)) // pieces
         with self.f.loop(stop, begin // pieces, name="block") as block:
-            first, last = (self._clamp(at - block * pieces, pieces) for at in (begin, end))
+            first, last = (self.clamp(at - block * pieces, pieces) for at in (begin, end))
             yield block * block_tokens, first, last
 
-    def _clamp(self, value: Val, limit: int) -> Val:
+    def clamp(self, value: Val, limit: int) -> Val:
+        """The value, at least 0 and at most `limit`."""
         zero, top = self.f.const(I64, 0), self.f.const(I64, limit)
         return self.f.smax(zero, self.f.smin(value, top))
 
 
-class TileLoops(_Loops):
+class TileLoops(Loops):
     """Tiles of 16 rows by a few tokens over all of K: quantised x, or float32."""
 
     def emit(self) -> None:
@@ -184,7 +191,7 @@ class TileLoops(_Loops):
             self.f.call(tile, VOID, [matrix.group(group), x, sums])
 
 
-class PanelLoops(_Loops):
+class PanelLoops(Loops):
     """bf16 x: panels of two row groups decoded to tiles, a chunk of columns at a time."""
 
     def emit(self) -> None:
