@@ -44,13 +44,8 @@ def bits(packed: Array) -> Array:
     return np.unpackbits(packed, axis=-1, bitorder="little")
 
 
-def signs(packed: Array) -> F32Array:
-    """uint8 [...] -> float32 [..., 8]: -1 where a bit is set, lowest bit first."""
-    return np.float32(1) - 2 * bits(packed[..., None]).astype(np.float32)
-
-
-def signs_of_index(index: Array) -> F32Array:
-    """Seven-bit sign codes [...] -> float32 [..., 8]; the eighth sign makes their product +1."""
+def sign_bits(index: Array) -> Array:
+    """Seven-bit sign codes [...] -> 0 and 1 [..., 8]; the eighth makes the number of ones even."""
     low = (index & 127).astype(np.uint8)
     parity = bits(low[..., None]).sum(axis=-1, dtype=np.uint8) & 1
-    return signs(low | (parity << 7))
+    return bits((low | (parity << 7))[..., None])

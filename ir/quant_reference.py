@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggufc.ir import quant_codebooks
+from ggufc.ir import quant_codebooks, quant_codes
 from ggufc.ir.errors import IRError
 from ggufc.ir.numerics import F32Array, bf16_to_f32
 from ggufc.ir.quant_fields import as_f32, bit_fields, bit_fields_in_order, bits, nibbles, scale
@@ -86,23 +86,14 @@ def _q2_k(blocks: Array) -> F32Array:
     scales = blocks["scales"]
     factors = scale(blocks, "d") * as_f32(scales & 15)
     offsets = scale(blocks, "dmin") * as_f32(scales >> 4)
-    q = bit_fields(blocks["qs"].reshape(n, 2, 32), 2).reshape(n, 16, 16)
+    q = quant_codes.two_bits(blocks).reshape(n, 16, 16)
     return (factors[..., None] * as_f32(q) - offsets[..., None]).reshape(n, 256)
-
-
-def _q3_k_scales(packed: Array) -> F32Array:
-    """12 bytes -> 16 scales of six bits, less 32: low four bits in bytes 0-7, high two in 8-11."""
-    low = nibbles(packed[:, :8])
-    high = bit_fields(packed[:, 8:], 2).reshape(len(packed), 16)
-    return as_f32(low | (high << 4)) - 32
 
 
 def _q3_k(blocks: Array) -> F32Array:
     n = len(blocks)
-    factors = scale(blocks, "d") * _q3_k_scales(blocks["scales"])
-    low = bit_fields(blocks["qs"].reshape(n, 2, 32), 2).reshape(n, 16, 16)
-    high = bit_fields(blocks["hmask"], 1).reshape(n, 16, 16)
-    q = as_f32(low | (high << 2)) - 4
+    factors = scale(blocks, "d") * as_f32(quant_codes.q3_k_scales(blocks))
+    q = as_f32(quant_codes.q3_k(blocks)).reshape(n, 16, 16) - 4
     return (factors[..., None] * q).reshape(n, 256)
 
 
@@ -143,22 +134,12 @@ def _q6_k(blocks: Array) -> F32Array:
     return (factors[..., None] * q).reshape(n, 256)
 
 
-def _trits(packed: Array, count: int) -> Array:
-    """uint8 [n, m] -> [n, count * m] in 0..2: digit i of the fraction packed / 256 in base 3."""
-    powers = np.array([1, 3, 9, 27, 81][:count], np.uint8)[:, None]
-    shifted = (packed[:, None, :] * powers).astype(np.uint16)
-    return ((shifted * 3) >> 8).reshape(len(packed), -1)
-
-
 def _tq1_0(blocks: Array) -> F32Array:
-    qs = blocks["qs"]
-    parts = [_trits(qs[:, :32], 5), _trits(qs[:, 32:], 5), _trits(blocks["qh"], 4)]
-    return (as_f32(np.concatenate(parts, axis=1)) - 1) * scale(blocks, "d")
+    return (as_f32(quant_codes.tq1_0(blocks)) - 1) * scale(blocks, "d")
 
 
 def _tq2_0(blocks: Array) -> F32Array:
-    q = bit_fields(blocks["qs"].reshape(-1, 2, 32), 2).reshape(-1, 256)
-    return (as_f32(q) - 1) * scale(blocks, "d")
+    return (as_f32(quant_codes.two_bits(blocks)) - 1) * scale(blocks, "d")
 
 
 def _mxfp4(blocks: Array) -> F32Array:
@@ -195,10 +176,7 @@ def _iq4_nl(blocks: Array) -> F32Array:
 
 def _iq4_xs(blocks: Array) -> F32Array:
     n = len(blocks)
-    low = bit_fields_in_order(blocks["scales_l"], 4)
-    high = blocks["scales_h"][:, None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
-    scales = as_f32(low | (high << 4)) - 32
-    factors = scale(blocks, "d") * scales
+    factors = scale(blocks, "d") * as_f32(quant_codes.iq4_xs_scales(blocks))
     q = IQ4_NL_VALUES[nibbles(blocks["qs"].reshape(n, 8, 16))]
     return (factors[..., None] * q).reshape(n, 256)
 
