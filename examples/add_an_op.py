@@ -38,7 +38,7 @@ class Softsign:
     @staticmethod
     def reference(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """What the op means."""
-        return x / (np.float32(1) + np.abs(x))
+        return np.asarray(x / (1.0 + np.abs(x)), np.float32)
 
 
 @kernel("softsign")

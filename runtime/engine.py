@@ -137,7 +137,7 @@ def allocate_states(manifest: Manifest, sequences: int, context: int) -> list[By
 def as_ids(ids: Sequence[int] | Ints, vocab_size: int) -> Ints:
     """Token ids as a checked array. Raises ArgumentError that names the first bad one."""
     array = np.asarray(ids)
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         if array.size or array.ndim != 1:
             raise ArgumentError("token ids: expected a flat list of integers")
         array = array.astype(np.int64)

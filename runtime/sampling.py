@@ -1,8 +1,8 @@
 """Choosing a token from logits: pure functions, and a sampler that chains them.
 
 The order is llama.cpp's: top-k, top-p, min-p, and temperature last, so the filters look at the
-model's own distribution. At least one token survives every filter. A filter takes and returns
-`Candidates`: ids with their logits, highest first, ties by the lower id.
+model's own distribution. At least one token survives every filter. Equal logits rank by the lower
+id. None of the functions sorts more of a vocabulary than it has to.
 """
 
 import math
@@ -15,18 +15,24 @@ import numpy.typing as npt
 from ggufc.runtime.errors import ArgumentError, LogitsError
 
 Floats = npt.NDArray[np.float32]
+Reals = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 # How many of the highest logits are sorted at first when top-p has to find how many it needs.
 FIRST_SORTED = 256
+# The vocabulary is cut into parts of so many logits to find a bound below the highest ones.
+PART = 64
 MAX_SEED = 2**64 - 1
+# Temperatures below this are as good as 0, and their inverse would overflow.
+TINY = 1e-6
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Tokens that may still be drawn, highest logit first; `ids` and `logits` have equal length."""
+    """Tokens that may still be drawn; `ids` and `logits` have equal length. Filters give and
+    expect the highest logit first; where there is none, the order is that of the vocabulary."""
 
     ids: npt.NDArray[np.int64]
-    logits: npt.NDArray[np.float64]
+    logits: Reals
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,26 @@ def top_k(logits: Floats, k: int) -> Candidates:
     """The `k` highest logits in order; all of them if k <= 0 or k >= their number."""
     if k <= 0 or k >= len(logits):
         return in_order(np.arange(len(logits)), logits)
-    threshold = np.partition(logits, len(logits) - k)[len(logits) - k]
-    # The partition alone would pick any of several equal logits: the lower ids are to win.
-    above = np.flatnonzero(logits > threshold)
-    equal = np.flatnonzero(logits == threshold)[: k - len(above)]
-    return in_order(np.concatenate([above, equal]), logits)
+    found = in_order(np.flatnonzero(logits >= bound_of_highest(logits, k)), logits)
+    return keep(found, k)
+
+
+def bound_of_highest(logits: Floats, k: int) -> np.float32:
+    """A value that at least `k` logits reach and, unless many are equal, few more: the k-th highest
+    of the maxima of equal parts, since each of the k highest parts has one that reaches it."""
+    parts = max(1, len(logits) // PART)
+    if parts <= k:
+        return highest(logits, k)
+    whole = len(logits) // PART * PART
+    # Element i of every part lies beside element i of the next: the maxima of all parts are
+    # those of long rows.
+    return highest(logits[:whole].reshape(PART, parts).max(axis=0), k)
+
+
+def highest(values: Floats, k: int) -> np.float32:
+    """The k-th highest of some values."""
+    at = len(values) - k
+    return np.float32(np.partition(values, at)[at])
 
 
 def in_order(ids: npt.NDArray[np.int64], logits: Floats) -> Candidates:
@@ -98,14 +119,22 @@ def in_order(ids: npt.NDArray[np.int64], logits: Floats) -> Candidates:
     return Candidates(ids[order], values[order])
 
 
-def softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Probabilities of candidates; plus infinity takes all."""
-    highest = logits[0]
-    if np.isposinf(highest):
-        weights = np.isposinf(logits).astype(np.float64)
-    else:
-        weights = np.exp(logits - highest)
-    return np.asarray(weights / weights.sum())
+def weights_of(logits: Reals, temperature: float = 1.0) -> Reals:
+    """Numbers in proportion to the probabilities at a temperature above 0; plus infinity takes
+    all."""
+    peak = logits.max()
+    if np.isposinf(peak):
+        return np.isposinf(logits).astype(np.float64)
+    weights = logits - peak
+    with np.errstate(over="ignore"):
+        weights /= temperature
+    return np.exp(weights, out=weights)
+
+
+def softmax(logits: Reals, temperature: float = 1.0) -> Reals:
+    """Probabilities of candidates at a temperature above 0."""
+    weights = weights_of(logits, temperature)
+    return np.asarray(weights / weights.sum(dtype=np.float64))
 
 
 def top_p(candidates: Candidates, p: float) -> Candidates:
@@ -139,24 +168,21 @@ def highest_for_top_p(logits: Floats, p: float) -> Candidates:
     is short."""
     if np.isposinf(logits.max()):
         return top_p(top_k(logits, 0), p)
-    weights = np.exp(logits.astype(np.float64) - float(logits.max()))
-    total, k = weights.sum(), FIRST_SORTED
+    weights = np.exp(logits - logits.max())
+    total, k = weights.sum(dtype=np.float64), FIRST_SORTED
     while k < len(logits):
         candidates = top_k(logits, k)
-        cumulative = np.cumsum(weights[candidates.ids]) / total
+        cumulative = np.cumsum(weights[candidates.ids], dtype=np.float64) / total
         if cumulative[-1] >= p:
             return keep(candidates, count_for(cumulative, p))
         k *= 8
     return top_p(top_k(logits, 0), p)
 
 
-def temper(candidates: Candidates, temperature: float) -> npt.NDArray[np.float64]:
-    """Probabilities of the candidates at a temperature above 0; a tiny one takes the highest."""
-    highest = candidates.logits[0]
-    if np.isposinf(highest):
-        return softmax(candidates.logits)
-    with np.errstate(over="ignore"):
-        return softmax((candidates.logits - highest) / temperature)
+def highest_for_min_p(logits: Floats, p: float) -> Candidates:
+    """`min_p` over the whole vocabulary, of which only what may be kept is sorted."""
+    bound = float(logits.max()) + math.log(p) - 1e-3
+    return min_p(in_order(np.flatnonzero(logits >= bound), logits), p)
 
 
 class Sampler:
@@ -171,22 +197,26 @@ class Sampler:
         return np.random.Generator(np.random.PCG64(self.options.seed))
 
     def candidates(self, logits: Floats) -> Candidates:
-        """What may be drawn from `logits` [vocab] once all filters are applied. Raises
-        LogitsError."""
-        check_drawable(float(logits.max()))
+        """What may be drawn from `logits` [vocab] once all filters are applied."""
         options = self.options
-        if options.top_k <= 0 and options.top_p < 1.0:
-            found = highest_for_top_p(logits, options.top_p)
-        else:
+        if options.top_k > 0:
             found = top_p(top_k(logits, options.top_k), options.top_p)
+        elif options.top_p < 1.0:
+            found = highest_for_top_p(logits, options.top_p)
+        elif options.min_p > 0.0:
+            return highest_for_min_p(logits, options.min_p)
+        else:
+            return Candidates(np.arange(len(logits)), logits)
         return min_p(found, options.min_p)
 
     def sample(self, logits: Floats) -> int:
         """Draw a token id from `logits` [vocab]. Raises LogitsError."""
-        if self.options.temperature == 0.0:
+        temperature = self.options.temperature
+        if temperature < TINY:
             return greedy(logits)
+        check_drawable(float(logits.max()))
         found = self.candidates(logits)
-        cumulative = np.cumsum(temper(found, self.options.temperature))
+        cumulative = np.cumsum(weights_of(found.logits, temperature), dtype=np.float64)
         drawn = np.searchsorted(cumulative, self._random.random() * cumulative[-1], side="right")
         # The product may round up to the whole sum: then the last token with any probability is
         # meant.

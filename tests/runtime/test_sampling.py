@@ -17,7 +17,6 @@ from ggufc.runtime.sampling import (
     highest_for_top_p,
     min_p,
     softmax,
-    temper,
     top_k,
     top_p,
 )
@@ -86,7 +85,7 @@ def test_filters_see_the_untempered_distribution() -> None:
     sampler = Sampler(SamplingOptions(temperature=2.0, min_p=0.5))
     found = sampler.candidates(HALF)
     assert found.ids.tolist() == [0, 1]
-    assert temper(found, 2.0) == pytest.approx([0.5635, 0.4365], abs=1e-4)
+    assert softmax(found.logits, 2.0) == pytest.approx([0.5635, 0.4365], abs=1e-4)
 
 
 @pytest.mark.parametrize(
