@@ -6,7 +6,7 @@ from typing import Any
 
 from ggufc import __version__
 from ggufc.backends.llvm import module_text
-from ggufc.backends.llvm.layouts import RAW, Bytes, pack
+from ggufc.backends.llvm.layouts import RAW, Bytes, pack_tensor
 from ggufc.backends.llvm.states import state_layouts
 from ggufc.compiler.bundle_writer import BundleWriter
 from ggufc.compiler.errors import CompileError
@@ -105,8 +105,7 @@ def packed(gguf: GGUFFile, weight: IRWeight, entry: Weight) -> Bytes:
     raw = weight_bytes(gguf, weight)
     if entry.layout == RAW.name:
         return raw
-    rows, columns = entry.shape
-    return pack(entry.type, raw, rows, columns)
+    return pack_tensor(entry.type, raw, entry.shape)
 
 
 def manifest(

@@ -79,6 +79,10 @@ class _Sizes:
         """Rows of the first value."""
         return self.shape(self.op.values()[0])[0]
 
+    def used(self) -> int:
+        """Experts of each token."""
+        return int(self.op.attributes["used"])
+
     def attended(self) -> int:
         """Positions that each token attends to."""
         context, window = self._sizes.get(CONTEXT, 1), int(self.op.attributes["window"])
@@ -97,8 +101,12 @@ class _Sizes:
             yield self._bytes(value)
 
     def weight_bytes(self) -> int:
-        """Bytes of all weights, as packed if they are; of a table only the tokens' rows."""
+        """Bytes of all weights, as packed if they are; of a table only the tokens' rows, of experts
+        at most one for each pair."""
         total = sum(_stored_bytes(weight) for weight in self.op.weights())
+        if self.op.name in ("expert_linear", "expert_glu"):
+            experts = self.op.weights()[0].type.max_shape[0]
+            return total * min(experts, _product(self.shape(self.op.result)[:2])) // experts
         if self.op.name != "embed":
             return total
         return total * self.tokens() // self.op.weights()[0].type.max_shape[0]
@@ -148,6 +156,24 @@ def _linear_glu(at: _Sizes) -> int:
     return _linear(at) + 5 * at.elements()
 
 
+def _route(at: _Sizes) -> int:
+    """About five operations for each score, and a comparison in each round."""
+    return (
+        at.elements() // at.used() * _product(at.shape(at.op.value("logits"))[1:]) * (5 + at.used())
+    )
+
+
+def _combine_rows(at: _Sizes) -> int:
+    return 2 * _product(at.shape(at.op.value("x")))
+
+
+def _expert_linear(at: _Sizes) -> int:
+    """A row of each pair with its expert's part of every stack, and what follows."""
+    matrices = [w.type.max_shape for w in at.op.weights() if len(w.type.shape) == 3]
+    rows = _product(at.shape(at.op.result)[:2])
+    return rows * sum(2 * n * k for _, n, k in matrices) + 5 * at.elements()
+
+
 def _attention(at: _Sizes) -> int:
     """Two products per position seen, and about five operations of the softmax."""
     tokens, heads, width = at.shape(at.op.value("q"))
@@ -175,10 +201,12 @@ _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "mul": _per_element(1),
     "bias_add": _per_element(1),
     "scale_columns": _per_element(1),
+    "scale_rows": _per_element(1),
     "clamp": _per_element(2),
     "scale": _per_element(1),
     "softcap": _per_element(3),
     "silu": _per_element(4),
+    "sigmoid": _per_element(4),
     "gelu": _per_element(20),
     "gelu_tanh": _per_element(8),
     "relu_squared": _per_element(2),
@@ -191,6 +219,12 @@ _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "rms_norm_quantize": _per_element(7),
     "linear": _linear,
     "linear_glu": _linear_glu,
+    "route": _route,
+    "group_experts": _per_element(0),
+    "gather_rows": _per_element(0),
+    "combine_rows": _combine_rows,
+    "expert_linear": _expert_linear,
+    "expert_glu": _expert_linear,
     "attention": _attention,
     "attention_partial": _attention,
     "attention_combine": _attention_combine,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggufc.backends.llvm.isa import isa_named
-from ggufc.backends.llvm.layouts import layout_named, unpack
+from ggufc.backends.llvm.layouts import layout_named, unpack_tensor
 from ggufc.backends.reference.backend import ReferenceBackend
 from ggufc.compiler.passes.quantize_activations import Compute
 from ggufc.compiler.pipelines import to_fused
@@ -149,9 +149,8 @@ class PackedWeights:
         if entry is None:
             raise BundleError(f"{self._path}: the program needs weight {name}, not packed")
         data = self._data[entry.offset : entry.offset + entry.bytes]
-        rows, columns = entry.shape if len(entry.shape) == 2 else (1, entry.shape[0])
         try:
-            return unpack(layout_named(entry.layout), data, rows, columns).reshape(entry.shape)
+            return unpack_tensor(layout_named(entry.layout), data, entry.shape)
         except IRError as error:
             raise BundleError(f"{self._path}: weight {name}: {error}") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ggufc.backends.llvm.layouts import RAW, layout_for, packed_bytes
+from ggufc.backends.llvm.layouts import RAW, layout_for, tensor_bytes
 from ggufc.compiler.memory.intervals import align
 from ggufc.compiler.pass_manager import Pass, PassError
 from ggufc.ir import IRError, Module, Op, Weight
@@ -15,6 +15,8 @@ _MATRICES = {
     "linear": ("weights",),
     "linear_glu": ("gate", "up"),
     "embed": ("table",),
+    "expert_linear": ("weight",),
+    "expert_glu": ("gate", "up"),
 }
 
 
@@ -64,5 +66,4 @@ def _lay_out_matrix(weight: Weight) -> None:
         layout = layout_for(weight.type.dtype.name)
     except IRError as error:
         raise PassError(f"weight @{weight.name}: {error}") from None
-    rows, columns = weight.type.max_shape
-    weight.layout, weight.nbytes = layout.name, packed_bytes(layout, rows, columns)
+    weight.layout, weight.nbytes = layout.name, tensor_bytes(layout, weight.type.max_shape)

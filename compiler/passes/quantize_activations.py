@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ggufc.compiler.pass_manager import Pass
-from ggufc.compiler.passes.matching import are_in_blocks
+from ggufc.compiler.passes.matching import are_in_blocks, defining_op
 from ggufc.ir import F32, Function, Module, Op, Rewriter, Value, Weight
 
 _ACTIVATIONS = {"int8": "q8a", "bf16": "bf16"}
+_PRODUCTS = ("linear", "linear_glu", "expert_linear", "expert_glu")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class QuantizeActivations(Pass):
     before: %a = linear(%x, [@w0])         after: %xq = quantize(%x) {to = "q8a"}
             %b = linear(%x, [@w1])                %a = linear(%xq, [@w0])
                                                   %b = linear(%xq, [@w1])
+
+    Rows that are gathered for experts are quantised before, once for all experts of a token.
     """
 
     name: ClassVar[str] = "quantize-activations"
@@ -54,14 +57,23 @@ def _quantize_inputs(module: Module, function: Function, to: str) -> None:
             continue
         x = op.value("x")
         if x not in quantized:
-            rewriter = Rewriter(function, module, op)
-            quantized[x] = rewriter.create("quantize", x, to=to, name=f"{x.name}.{to}")
+            quantized[x] = _quantized(Rewriter(function, module, op), x, to)
         op.set_operand("x", quantized[x])
 
 
+def _quantized(rewriter: Rewriter, x: Value, to: str) -> Value:
+    gather = defining_op(x, "gather_rows")
+    source = x if gather is None else gather.value("x")
+    made: Value = rewriter.create("quantize", source, to=to, name=f"{source.name}.{to}")
+    if gather is None:
+        return made
+    gathered: Value = rewriter.create("gather_rows", made, gather.value("order"), name=x.name)
+    return gathered
+
+
 def _takes_quantized(op: Op) -> bool:
-    if op.name not in ("linear", "linear_glu") or op.value("x").type.dtype != F32:
+    if op.name not in _PRODUCTS or op.value("x").type.dtype != F32:
         return False
-    bias = op.operands.get("bias")
-    matrices: tuple[Weight, ...] = tuple(w for w in op.weights() if w is not bias)
+    biases = [op.operands.get(name) for name in ("bias", "gate_bias", "up_bias")]
+    matrices: tuple[Weight, ...] = tuple(w for w in op.weights() if w not in biases)
     return are_in_blocks(matrices)

@@ -26,7 +26,8 @@ def gelu(x: F32Array) -> F32Array:
     wide = x.astype(np.float64)
     if not wide.size:
         return x
-    return (0.5 * wide * _ERFC(-wide / math.sqrt(2.0))).astype(np.float32)
+    out: F32Array = (0.5 * wide * _ERFC(-wide / math.sqrt(2.0))).astype(np.float32)
+    return out
 
 
 def gelu_tanh(x: F32Array) -> F32Array:
@@ -54,6 +55,23 @@ class Silu:
     @staticmethod
     def reference(x: F32Array) -> F32Array:
         return silu(x)
+
+
+@defop
+class Sigmoid:
+    """1 / (1 + exp(-x))."""
+
+    x = ValueOperand("f32")
+    traits = UNARY
+
+    @staticmethod
+    def infer(x: TensorType) -> TensorType:
+        return x
+
+    @staticmethod
+    def reference(x: F32Array) -> F32Array:
+        with np.errstate(over="ignore"):
+            return (1.0 / (1.0 + np.exp(-x.astype(np.float64)))).astype(np.float32)
 
 
 @defop

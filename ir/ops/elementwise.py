@@ -107,3 +107,22 @@ class Scale:
     @staticmethod
     def reference(x: F32Array, factor: float) -> F32Array:
         return x * np.float32(factor)
+
+
+@defop
+class ScaleRows:
+    """x * factors, the same factor for all of a row."""
+
+    x = ValueOperand("f32[T, N]")
+    factors = ValueOperand("f32[T, 1]")
+    traits = (Pure(), InPlace("x"))
+
+    @staticmethod
+    def infer(x: TensorType, factors: TensorType) -> TensorType:
+        if factors.shape[1] != 1:
+            raise OperandError("operand 'factors'", f"expected one a row, found {factors}")
+        return x
+
+    @staticmethod
+    def reference(x: F32Array, factors: F32Array) -> F32Array:
+        return x * factors

@@ -43,7 +43,7 @@ class Quantize:
     are 0 when d is below the smallest normal float32.
     """
 
-    x = ValueOperand("f32[T, K]")
+    x = ValueOperand("f32[..., K]")
     to = Attribute("str", "q8a", choices=ACTIVATION_TYPES)
     traits = (Pure(),)
     stages = FUSED

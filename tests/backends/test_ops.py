@@ -16,7 +16,7 @@ from tests.support.native_ops import NativeSample, Phase
 from tests.support.op_samples import OpSample, all_samples, sample_ids
 
 SAMPLES = all_samples()
-SLOW = ("linear", "linear_glu", "attention")
+SLOW = ("linear", "linear_glu", "attention", "expert_linear", "expert_glu")
 
 
 def test_every_op_but_views_has_a_kernel_and_samples() -> None:

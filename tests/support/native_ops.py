@@ -21,7 +21,7 @@ from ggufc.backends.llvm.jit import NativeLibrary, aligned_bytes
 from ggufc.backends.llvm.kernel import OpSignature
 from ggufc.backends.llvm.kernel_builder import I64, PTR, VOID
 from ggufc.backends.llvm.kernel_builder import Module as LlvmModule
-from ggufc.backends.llvm.layouts import RAW, layout_for, pack
+from ggufc.backends.llvm.layouts import RAW, layout_for, pack_tensor
 from ggufc.backends.llvm.object_code import emit_object
 from ggufc.backends.llvm.optimize import parse, run_passes, target_machine
 from ggufc.backends.llvm.signatures import needs_kernel, run_time_dimension, signature
@@ -45,7 +45,13 @@ from tests.support.op_samples import CONTEXT, SEQUENCES, OpSample
 
 Phase = Literal["prefill", "decode"]
 Bytes = npt.NDArray[np.uint8]
-MATRIX_OPERANDS = {"linear": ("weights",), "linear_glu": ("gate", "up"), "embed": ("table",)}
+MATRIX_OPERANDS = {
+    "linear": ("weights",),
+    "linear_glu": ("gate", "up"),
+    "embed": ("table",),
+    "expert_linear": ("weight",),
+    "expert_glu": ("gate", "up"),
+}
 
 
 def placed(module: Module, phase: Phase) -> Function:
@@ -164,7 +170,7 @@ class NativeSample:
         raw = np.frombuffer(self._sample.weights[weight.name], np.uint8)
         if weight.layout == RAW.name:
             return raw
-        return pack(weight.type.dtype.name, raw, *weight.type.max_shape)
+        return pack_tensor(weight.type.dtype.name, raw, weight.type.max_shape)
 
     def _read(self, memory: Bytes, found: TensorType) -> Any:
         shape = [self._size(dim) for dim in found.shape]
@@ -186,9 +192,9 @@ def _aligned(array: npt.NDArray[Any]) -> Bytes:
 
 
 def _read_q8a(memory: Bytes, shape: list[int], stride: int) -> Q8aArray:
-    rows, width = shape
+    rows, width = int(np.prod(shape[:-1])), shape[-1]
     padded = -(-width // 256) * 256
     table = memory[: rows * stride].reshape(rows, stride)
     qs = table[:, :width].view(np.int8)
     scales = np.ascontiguousarray(table[:, padded : padded + padded // 8]).view(np.float32)
-    return Q8aArray(qs, scales[:, : width // 32])
+    return Q8aArray(qs.reshape(shape), scales[:, : width // 32].reshape(*shape[:-1], -1))

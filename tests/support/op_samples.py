@@ -301,7 +301,15 @@ ATTENTION_CASES: dict[str, dict[str, Any]] = {
     "window": {"positions": [30, 31, 32, 33, 34], "sequences": [1] * 5, "window": 7},
     "short-window": {"positions": [1, 2, 3], "sequences": [0] * 3, "window": 1},
     "softcap": {"positions": [20, 21, 22], "sequences": [0] * 3, "softcap": 1.5},
-}
+    "slopes": {"positions": [40, 41, 42, 43], "sequences": [1] * 4, "weights": ("slopes",)},
+    "slopes-window": {
+        "positions": [63, 0, 17], "sequences": [1, 2, 0], "weights": ("slopes",), "window": 9,
+    },
+    "sinks": {"positions": [0, 1, 2, 3], "sequences": [2] * 4, "weights": ("sinks",)},
+    "both": {
+        "positions": [70, 0, 17], "sequences": [1, 2, 0], "weights": ("slopes", "sinks"),
+    },
+}  # fmt: skip
 
 
 @samples_of("attention")
@@ -311,6 +319,7 @@ def _attention() -> Iterator[OpSample]:
         for type_name, (hq, hkv, d, dv) in zip(FLOATS, heads, strict=True):
             settings = dict(attributes)
             positions, sequences = settings.pop("positions"), settings.pop("sequences")
+            weights = settings.pop("weights", ())
             s = Sketch("attention", f"{case}-{type_name}", tokens=len(positions))
             q = s.floats("q", T, hq, d, spread=2.0)
             place = s.places(positions, sequences)
@@ -319,6 +328,7 @@ def _attention() -> Iterator[OpSample]:
                 s.state("v_cache", hkv, dv, type_name, "random"),
             )
             poison_unseen(s.sample, positions, sequences)
+            settings |= {name: s.weight(name, hq) for name in weights}
             yield s.returns(s.builder.attention(q, *place, *caches, scale=d**-0.5, **settings))
 
 
@@ -332,6 +342,8 @@ def _attention_partial() -> Iterator[OpSample]:
 @samples_of("attention_combine")
 def _attention_combine() -> Iterator[OpSample]:
     yield split_attention_sample("attention_combine", "softcap-decode", softcap=1.5)
+    yield split_attention_sample("attention_combine", "decode", has_weights=True)
+    yield split_attention_sample("attention_combine", "window-decode", has_weights=True)
 
 
 SPLIT_CASES = {
@@ -342,18 +354,22 @@ SPLIT_CASES = {
 }
 
 
-def split_attention_sample(op: str, case: str, softcap: float = 0.0) -> OpSample:
-    """attention_combine(attention_partial(...)) of three sequences, 6 heads on 2 kv heads."""
+def split_attention_sample(
+    op: str, case: str, softcap: float = 0.0, has_weights: bool = False
+) -> OpSample:
+    """attention_combine(attention_partial(...)) of three sequences, 6 heads on 2 kv heads, perhaps
+    with slopes and sinks."""
     element, positions, window = SPLIT_CASES[case]
-    s = Sketch(op, case, tokens=3)
+    s = Sketch(op, case + "-weights" * has_weights, tokens=3)
     q = s.floats("q", T, 6, 32, spread=2.0)
     place = s.places(positions, [1, 2, 0])
     caches = [s.state(name, 2, 32, element, "random") for name in ("k_cache", "v_cache")]
     poison_unseen(s.sample, positions, [1, 2, 0])
-    parts = s.builder.attention_partial(
-        q, *place, *caches, scale=0.2, window=window, softcap=softcap, split=64, parts=C.max // 64
-    )
-    return s.returns(s.builder.attention_combine(parts, place[0], window=window, split=64))
+    slopes, sinks = (s.weight(n, 6) if has_weights else None for n in ("slopes", "sinks"))
+    settings: dict[str, Any] = {"scale": 0.2, "softcap": softcap, "parts": C.max // 64}
+    shared: dict[str, Any] = {"window": window, "split": 64}
+    parts = s.builder.attention_partial(q, *place, *caches, slopes, **settings, **shared)
+    return s.returns(s.builder.attention_combine(parts, place[0], sinks, **shared))
 
 
 def poison_unseen(sample: OpSample, positions: Sequence[int], sequences: Sequence[int]) -> None:
@@ -491,3 +507,7 @@ def _rope_kv_write() -> Iterator[OpSample]:
                 eps=1e-6,
             )
             yield s.returns(q)
+
+
+# Other files that hold samples; they import from this one.
+from tests.support import expert_samples as _  # noqa: E402, F401

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ggufc.backends.base import CompiledObject
 from ggufc.backends.llvm import compile_module
 from ggufc.backends.llvm.jit import NativeBackend
-from ggufc.backends.llvm.layouts import RAW, pack
+from ggufc.backends.llvm.layouts import RAW, pack_tensor
 from ggufc.backends.reference import ReferenceBackend
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.compiler.models import GraphOptions, build
@@ -49,7 +49,7 @@ class PlannedModel:
         for weight in placed:
             content = self.raw[weight.name]
             if weight.layout != RAW.name:
-                content = pack(weight.type.dtype.name, content, *weight.type.max_shape)
+                content = pack_tensor(weight.type.dtype.name, content, weight.type.max_shape)
             out[_end(weight) - len(content) : _end(weight)] = content
         return out
 

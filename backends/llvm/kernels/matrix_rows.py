@@ -1,4 +1,4 @@
-"""bias_add, scale_columns, slice, take_rows: float32 matrices, row by row.
+"""bias_add, scale_columns, scale_rows, slice, take_rows: float32 matrices, row by row.
 
 Work is cut into pieces of a row, 256 columns each, so that threads share the one row of a decode
 step too.
@@ -42,7 +42,19 @@ def _emit_with_vector(k: Kernel, name: str, combine: Callable[[Val, Val], Val]) 
         at = (row * width + column) * _BYTES
         return combine(load(x + at, type_), load(vector + column * _BYTES, type_))
 
-    _emit(k, body)
+    emit_pieces(k, body)
+
+
+@kernel("scale_rows")
+def emit_scale_rows(k: Kernel) -> None:
+    """x * factors, one factor for each row."""
+    width = k.signature.results[0].max_shape[1]
+
+    def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
+        factor = k.f.load(k.pointer("factors") + row * _BYTES, F32).splat(type_.lanes)
+        return load(k.pointer("x") + (row * width + column) * _BYTES, type_) * factor
+
+    emit_pieces(k, body)
 
 
 @kernel("slice")
@@ -54,7 +66,7 @@ def emit_slice(k: Kernel) -> None:
     def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
         return load(k.pointer("x") + (row * width + column + start) * _BYTES, type_)
 
-    _emit(k, body)
+    emit_pieces(k, body)
 
 
 @kernel("take_rows")
@@ -66,10 +78,10 @@ def emit_take_rows(k: Kernel) -> None:
         taken = k.f.load(k.pointer("rows") + row * _BYTES, I32).sext(I64)
         return load(k.pointer("x") + (taken * width + column) * _BYTES, type_)
 
-    _emit(k, body)
+    emit_pieces(k, body)
 
 
-def _emit(k: Kernel, body: Body) -> None:
+def emit_pieces(k: Kernel, body: Body) -> None:
     """Fill the result, [n, width]: whole vectors of each piece, then the columns that are left."""
     f, lanes = k.f, k.isa.vector_bits // 32
     width = k.signature.results[0].max_shape[1]
