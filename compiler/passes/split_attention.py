@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ggufc.compiler.pass_manager import Pass
-from ggufc.compiler.passes.matching import create_like
 from ggufc.ir import Module, Op, RewritePattern, Rewriter, apply_patterns, max_dim
 from ggufc.ir.ops.split_attention import part_count
 from ggufc.ir.types import round_up
@@ -45,13 +44,15 @@ class LongAttention(RewritePattern):
         if parts < 2:
             return
         name = f"{op.result.name}.parts"
-        partial = create_like(
-            rewriter, op, "attention_partial", name=name, split=split, parts=parts
+        operands = {key: value for key, value in op.operands.items() if key != "sinks"}
+        partial = rewriter.create(
+            "attention_partial", **operands, **op.attributes, name=name, split=split, parts=parts
         )
         combined = rewriter.create(
             "attention_combine",
             partial,
             op.operands["positions"],
+            op.operands["sinks"],
             window=op.attributes["window"],
             split=split,
         )

@@ -6,7 +6,14 @@ import numpy as np
 
 from ggufc.ir.errors import OperandError
 from ggufc.ir.numerics import Array, F32Array, from_f32, to_f32
-from ggufc.ir.opdef import Attribute, StateEffect, StateOperand, ValueOperand, defop
+from ggufc.ir.opdef import (
+    Attribute,
+    StateEffect,
+    StateOperand,
+    ValueOperand,
+    WeightOperand,
+    defop,
+)
 from ggufc.ir.types import TensorType, max_dim
 
 
@@ -29,22 +36,39 @@ def check_window(window: int) -> None:
         raise OperandError("attribute 'window'", f"expected 0 (none) or more, found {window}")
 
 
-def attention_scores(q: F32Array, keys: F32Array, scale: float, softcap: float) -> Array:
-    """Scores of q [Hq, D] and keys [P, Hkv, D], scaled and capped: float64 [Hkv, Hq / Hkv, P]."""
+def attention_scores(
+    q: F32Array,
+    keys: F32Array,
+    distances: Array,
+    slopes: F32Array | None,
+    scale: float,
+    softcap: float,
+) -> Array:
+    """Scores of q [Hq, D] and keys [P, Hkv, D], scaled, capped, and lowered by slope times
+    distance [P]: float64 [Hkv, Hq / Hkv, P]."""
     groups = q.astype(np.float64).reshape(keys.shape[1], -1, q.shape[1])
     scores: Array = scale * np.einsum("hgd,phd->hgp", groups, keys.astype(np.float64))
     if softcap > 0:
         scores = softcap * np.tanh(scores / softcap)
+    if slopes is not None:
+        scores = scores - slopes.astype(np.float64).reshape(*scores.shape[:2], 1) * distances
     return scores
 
 
-def _attend(q: F32Array, keys: F32Array, values: F32Array, scale: float, softcap: float) -> Array:
-    """Attention of q [Hq, D] to keys [P, Hkv, D] and values [P, Hkv, Dv]: float64 [Hq, Dv]."""
-    scores = attention_scores(q, keys, scale, softcap)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
+def weighted_mean(scores: Array, values: F32Array, sinks: F32Array | None) -> Array:
+    """Values [P, Hkv, Dv] weighted by the softmax of scores [Hkv, G, P]: float64 [Hkv * G, Dv].
+    A sink of each head takes its part of the weights."""
+    largest = scores.max(axis=-1, keepdims=True)
+    if sinks is None:
+        sink_weights: Array | float = 0.0
+    else:
+        wide = sinks.astype(np.float64).reshape(*scores.shape[:2], 1)
+        largest = np.maximum(largest, wide)
+        sink_weights = np.exp(wide - largest)
+    weights = np.exp(scores - largest)
+    weights /= weights.sum(axis=-1, keepdims=True) + sink_weights
     mixed: Array = np.einsum("hgp,phd->hgd", weights, values.astype(np.float64))
-    return mixed.reshape(q.shape[0], -1)
+    return mixed.reshape(-1, values.shape[2])
 
 
 @defop
@@ -76,7 +100,9 @@ class Attention:
     """softmax(scale q k^T) v over the cache rows of the token's sequence that it may see.
 
     A token at position t sees rows p <= t, and only p > t - window if window > 0. Scores become
-    softcap * tanh(score / softcap) if softcap > 0. Query head h reads kv head h // (Hq / Hkv).
+    softcap * tanh(score / softcap) if softcap > 0, then less by slopes[h] * (t - p) where there are
+    slopes. A head's sink is a score more in its softmax, of a row that is 0. Query head h reads kv
+    head h // (Hq / Hkv).
     """
 
     q = ValueOperand("f32[T, Hq, D]")
@@ -84,6 +110,8 @@ class Attention:
     sequences = ValueOperand("i32[T]")
     k_cache = StateOperand("f32|f16|bf16[S, C, Hkv, D]")
     v_cache = StateOperand("f32|f16|bf16[S, C, Hkv, Dv]")
+    slopes = WeightOperand("f32[Hq]", optional=True)
+    sinks = WeightOperand("f32[Hq]", optional=True)
     scale = Attribute("float")
     window = Attribute("int", 0)
     softcap = Attribute("float", 0.0)
@@ -96,6 +124,8 @@ class Attention:
         sequences: TensorType,
         k_cache: TensorType,
         v_cache: TensorType,
+        slopes: TensorType | None,
+        sinks: TensorType | None,
         scale: float,
         window: int,
         softcap: float,
@@ -111,6 +141,8 @@ class Attention:
         sequences: Array,
         k_cache: Array,
         v_cache: Array,
+        slopes: F32Array | None,
+        sinks: F32Array | None,
         scale: float,
         window: int,
         softcap: float,
@@ -123,6 +155,7 @@ class Attention:
             for token in tokens:
                 stop = int(positions[token]) + 1
                 start = max(0, stop - window) if window else 0
-                rows = slice(start, stop)
-                out[token] = _attend(q[token], keys[rows], values[rows], scale, softcap)
+                rows, distances = slice(start, stop), stop - 1 - np.arange(start, stop)
+                scores = attention_scores(q[token], keys[rows], distances, slopes, scale, softcap)
+                out[token] = weighted_mean(scores, values[rows], sinks)
         return out

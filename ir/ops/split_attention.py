@@ -10,7 +10,15 @@ import numpy as np
 
 from ggufc.ir.errors import OperandError
 from ggufc.ir.numerics import Array, F32Array, to_f32
-from ggufc.ir.opdef import Attribute, Pure, StateEffect, StateOperand, ValueOperand, defop
+from ggufc.ir.opdef import (
+    Attribute,
+    Pure,
+    StateEffect,
+    StateOperand,
+    ValueOperand,
+    WeightOperand,
+    defop,
+)
 from ggufc.ir.ops.attention import attention_scores, check_heads, check_window
 from ggufc.ir.types import F32, TensorType, max_dim, round_up
 
@@ -50,6 +58,7 @@ class AttentionPartial:
     sequences = ValueOperand("i32[B]")
     k_cache = StateOperand("f32|f16|bf16[S, C, Hkv, D]")
     v_cache = StateOperand("f32|f16|bf16[S, C, Hkv, Dv]")
+    slopes = WeightOperand("f32[Hq]", optional=True)
     scale = Attribute("float")
     window = Attribute("int", 0)
     softcap = Attribute("float", 0.0)
@@ -65,6 +74,7 @@ class AttentionPartial:
         sequences: TensorType,
         k_cache: TensorType,
         v_cache: TensorType,
+        slopes: TensorType | None,
         scale: float,
         window: int,
         softcap: float,
@@ -86,6 +96,7 @@ class AttentionPartial:
         sequences: Array,
         k_cache: Array,
         v_cache: Array,
+        slopes: F32Array | None,
         scale: float,
         window: int,
         softcap: float,
@@ -96,7 +107,10 @@ class AttentionPartial:
         for token, (position, sequence) in enumerate(zip(positions, sequences, strict=True)):
             for part, rows in seen_parts(int(position), window, split):
                 keys, values = (to_f32(cache[sequence, rows]) for cache in (k_cache, v_cache))
-                scores = attention_scores(q[token], keys, scale, softcap) * _LOG2_E
+                distances = position - np.arange(rows.start, rows.stop)
+                scores = _LOG2_E * attention_scores(
+                    q[token], keys, distances, slopes, scale, softcap
+                )
                 out[token, :, part] = _part(scores, values).reshape(q.shape[1], -1)
         return out
 
@@ -111,17 +125,24 @@ def _part(scores: Array, values: F32Array) -> Array:
 
 @defop
 class AttentionCombine:
-    """attention_combine(attention_partial(q, positions, ...), positions) = attention(q, ...)."""
+    """attention_combine(attention_partial(q, ...), positions, sinks) = attention(q, ...)."""
 
     parts = ValueOperand("f32[B, Hq, N, W]")
     positions = ValueOperand("i32[B]")
+    sinks = WeightOperand("f32[Hq]", optional=True)
     window = Attribute("int", 0)
     split = Attribute("int")
     traits = (Pure(),)
     stages = _STAGES
 
     @staticmethod
-    def infer(parts: TensorType, positions: TensorType, window: int, split: int) -> TensorType:
+    def infer(
+        parts: TensorType,
+        positions: TensorType,
+        sinks: TensorType | None,
+        window: int,
+        split: int,
+    ) -> TensorType:
         check_window(window)
         _check_split(split)
         if max_dim(parts.shape[3]) < 3:
@@ -130,12 +151,24 @@ class AttentionCombine:
         return TensorType(shape, F32)
 
     @staticmethod
-    def reference(parts: F32Array, positions: Array, window: int, split: int) -> F32Array:
+    def reference(
+        parts: F32Array, positions: Array, sinks: F32Array | None, window: int, split: int
+    ) -> F32Array:
         out = np.empty((*parts.shape[:2], parts.shape[3] - 2), np.float32)
         for token, position in enumerate(positions):
             seen = [part for part, _ in seen_parts(int(position), window, split)]
             rows = parts[token][:, seen].astype(np.float64)
+            if sinks is not None:
+                rows = np.concatenate([rows, _sink_parts(sinks, rows.shape[2])], axis=1)
             mixed, largest, sums = rows[..., :-2], rows[..., -2:-1], rows[..., -1:]
             factors = np.exp2(largest - largest.max(axis=1, keepdims=True))
             out[token] = (factors * mixed).sum(axis=1) / (factors * sums).sum(axis=1)
         return out
+
+
+def _sink_parts(sinks: F32Array, width: int) -> Array:
+    """A part for each head's sink, [Hq, 1, width]: one row of zeros with the sink's score."""
+    parts = np.zeros((len(sinks), 1, width))
+    parts[:, 0, -2] = sinks.astype(np.float64) * _LOG2_E
+    parts[:, 0, -1] = 1.0
+    return parts

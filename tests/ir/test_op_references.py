@@ -53,6 +53,45 @@ def test_rms_norm() -> None:
     close(run("rms_norm", x=x, weight=weight, eps=0.25), want)
 
 
+@pytest.mark.parametrize("given", [(), ("weight",), ("weight", "bias")])
+def test_layer_norm(given: tuple[str, ...]) -> None:
+    x, extra = normal(3, 7, spread=9), {name: normal(7) for name in given}
+    want = np.zeros(x.shape)
+    for i in range(3):
+        mean = sum(map(float, x[i])) / 7
+        variance = sum((float(v) - mean) ** 2 for v in x[i]) / 7
+        for k in range(7):
+            value = (x[i, k] - mean) / math.sqrt(variance + 0.25)
+            value = value * extra["weight"][k] if "weight" in extra else value
+            want[i, k] = value + extra["bias"][k] if "bias" in extra else value
+    close(run("layer_norm", x=x, eps=0.25, **extra), want)
+
+
+def test_further_activations() -> None:
+    x = np.linspace(-6, 6, 61, dtype=np.float32)
+    normal_share = [0.5 * (1 + math.erf(float(v) / math.sqrt(2))) for v in x]
+    close(run("gelu", x=x), x * normal_share, 2e-6)
+    close(run("relu_squared", x=x), [max(float(v), 0.0) ** 2 for v in x])
+    close(run("clamp", x=x, limit=2.5), [min(max(float(v), -2.5), 2.5) for v in x])
+    assert run("gelu", x=np.zeros((0, 3), np.float32)).shape == (0, 3)
+
+
+def test_xielu_is_the_integral_of_its_slope() -> None:
+    """Its derivative is 2 alpha_p x + beta above 0, alpha_n (e^x - 1) + beta below."""
+    x = np.linspace(-4, 4, 4001)
+    got = run("xielu", x=x.astype(np.float32), alpha_n=0.8, alpha_p=0.6, beta=0.5, eps=-1e-6)
+    slope = np.where(x > 0, 1.2 * x + 0.5, 0.8 * np.expm1(x) + 0.5)
+    area = np.concatenate([[0.0], np.cumsum((slope[1:] + slope[:-1]) / 2 * np.diff(x))])
+    close(got, area - area[2000], 1e-5)
+    assert abs(got[2000]) < 1e-6
+
+
+def test_scale_columns() -> None:
+    x, weight = normal(3, 5), normal(5)
+    want = [[float(v) * float(w) for v, w in zip(row, weight, strict=True)] for row in x]
+    close(run("scale_columns", x=x, weight=weight), want)
+
+
 def loop_linear(x: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
     rows = [row for weight in weights for row in weight]
     return np.array(
@@ -166,6 +205,7 @@ def test_kv_write(kind: type) -> None:
 def loop_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, places: list[tuple[int, int]],
     scale: float, window: int, softcap: float,
+    slopes: Any = None, sinks: Any = None,
 ) -> np.ndarray:  # fmt: skip
     n_heads, n_kv = q.shape[1], k.shape[2]
     out = np.zeros((*q.shape[:2], v.shape[3]))
@@ -178,9 +218,11 @@ def loop_attention(
                 s = scale * sum(
                     float(a) * float(b) for a, b in zip(q[t, h], k[sequence, p, g], strict=True)
                 )
-                scores.append(math.exp(softcap * math.tanh(s / softcap) if softcap else s))
+                s = softcap * math.tanh(s / softcap) if softcap else s
+                scores.append(math.exp(s if slopes is None else s - slopes[h] * (position - p)))
+            total = sum(scores) + (0.0 if sinks is None else math.exp(sinks[h]))
             for p, s in zip(seen, scores, strict=True):
-                out[t, h] += s / sum(scores) * v[sequence, p, g]
+                out[t, h] += s / total * v[sequence, p, g]
     return out
 
 
@@ -197,6 +239,21 @@ def test_attention(kind: type, window: int, softcap: float) -> None:
     )  # fmt: skip
     stored = [to_f32(c) for c in caches]
     close(got, loop_attention(q, *stored, places, 0.4, window, softcap), 2e-6)
+
+
+@pytest.mark.parametrize(("window", "softcap"), [(0, 0.0), (3, 2.0)])
+@pytest.mark.parametrize("given", [("slopes",), ("sinks",), ("slopes", "sinks")])
+def test_attention_with_slopes_and_sinks(
+    given: tuple[str, ...], window: int, softcap: float
+) -> None:
+    q, k, v = normal(3, 4, 6), normal(2, 8, 2, 6), normal(2, 8, 2, 3)
+    extra = {name: normal(4) for name in given}
+    places = [(0, 1), (7, 0), (5, 0)]
+    got = run(
+        "attention", q=q, positions=ints(0, 7, 5), sequences=ints(1, 0, 0), k_cache=k, v_cache=v,
+        scale=0.4, window=window, softcap=softcap, **extra,
+    )  # fmt: skip
+    close(got, loop_attention(q, k, v, places, 0.4, window, softcap, **extra), 2e-6)
 
 
 def test_attention_does_not_overflow() -> None:

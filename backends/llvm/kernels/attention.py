@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ggufc.backends.llvm.kernel import Kernel, kernel
-from ggufc.backends.llvm.kernel_builder import I32, I64, Val
+from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Val
 from ggufc.backends.llvm.kernels.attention_matrix_tile import MatrixTile
 from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK, Plan, make_plan
 from ggufc.backends.llvm.kernels.attention_tile import Tile
@@ -98,6 +98,11 @@ class Attention:
         with f.loop(tiles * self.plan.rows, name="start") as i:
             row = f.smin(first + i, total - 1)
             self.tile.start_row(i, self.row(q, dim, token, head, row))
+            at = (head * self.plan.group + row % self.plan.group) * 4
+            for slopes in self.k.pointers("slopes"):
+                self.tile.start_slope(i, f.load(slopes + at, F32))
+            for sinks in self.k.pointers("sinks"):
+                self.tile.start_sink(i, f.load(sinks + at, F32))
 
     def _tile(
         self, kept: Val, row: Val, total: Val, start: Val, keys: Val, values: Val, key: Val

@@ -33,6 +33,7 @@ class Plan:
     key_vectors: int
     value_vectors: int
     tiles: int
+    has_slopes: bool
     uses_matrices: bool = False
     is_memory_bound: bool = False
 
@@ -59,9 +60,9 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
     n_heads = q.type.max_shape[1]
     option = signature.attribute
     shared = (n_heads, keys, values, option("scale"), option("window"), option("softcap"))
-    prefill = signature.phase == "prefill"
+    prefill, has_slopes = signature.phase == "prefill", bool(signature.named("slopes"))
     if prefill and isa.tiles and keys.element.name == "bf16":
-        return Plan(*shared, _MATRIX_ROWS, 2, 2, tiles=1, uses_matrices=True)
+        return Plan(*shared, _MATRIX_ROWS, 2, 2, 1, has_slopes, uses_matrices=True)
     held = isa.registers * isa.vector_bits // (32 * LANES)
     budget = held * 3 // 4
     rows = min(budget, _PREFILL_ROWS) if prefill else _even(n_heads // keys.n_heads, budget)
@@ -71,6 +72,7 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
         next(n for n in (4, 2, 1) if n * rows <= held // 2 or n == 1),
         _even(values.padded_dim // LANES, max(1, budget // rows)),
         tiles=_PREFILL_TILES if prefill else 1,
+        has_slopes=has_slopes,
         is_memory_bound=not prefill,
     )
 

@@ -10,6 +10,7 @@ from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Function, Val
 from ggufc.backends.llvm.kernels.attention import Attention
 from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK
+from ggufc.backends.llvm.kernels.attention_tile import LOG2_E
 from ggufc.backends.llvm.kernels.rows import load_row, row_type, segments
 from ggufc.backends.llvm.vector_math import exp2_nonpositive, muladd
 
@@ -44,7 +45,8 @@ def emit_attention_combine(k: Kernel) -> None:
         first, stop = _seen_parts(k, position)
         rows = k.pointer("parts") + item * (4 * parts * width)
         out = k.result() + item * (4 * (width - 2))
-        inverse = _factors(f, rows, width, first, stop, factors)
+        sinks = [f.load(p + item % heads * 4, F32) * LOG2_E for p in k.pointers("sinks")]
+        inverse = _factors(f, rows, width, first, stop, factors, sinks)
         _combine(f, rows, width, first, stop, factors, inverse, out)
 
 
@@ -96,12 +98,19 @@ class _Parts:
         return self.k.result() + (query_head * parts + part) * (4 * width)
 
 
-def _factors(f: Function, rows: Val, width: int, first: Val, stop: Val, factors: Val) -> Val:
-    """What each part's weights must be multiplied with, and 1 / the sum of all weights."""
+def _factors(
+    f: Function, rows: Val, width: int, first: Val, stop: Val, factors: Val, sinks: list[Val]
+) -> Val:
+    """What each part's weights must be multiplied with, and 1 / the sum of all weights, that of
+    the sink, if there is one, included."""
     largest = f.var(F32, f.load(rows + first * (4 * width), F32, 4 * (width - 2)))
+    for sink in sinks:
+        largest.set(f.fmax(sink, largest.get()))
     with f.loop(stop, first + 1, name="largest") as part:
         largest.set(f.fmax(f.load(rows + part * (4 * width), F32, 4 * (width - 2)), largest.get()))
     total = f.var(F32, 0.0)
+    for sink in sinks:
+        total.set(exp2_nonpositive(sink - largest.get()))
     with f.loop(stop, first, name="factor") as part:
         row = rows + part * (4 * width)
         factor = exp2_nonpositive(f.load(row, F32, 4 * (width - 2)) - largest.get())

@@ -15,7 +15,7 @@ from ggufc.backends.llvm.kernels.attention_operands import SUM_BYTES, SUMS, Oper
 from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK, Plan
 from ggufc.backends.llvm.kernels.rows import load_row, segments
 from ggufc.backends.llvm.states import LANES, VECTOR_BYTES
-from ggufc.backends.llvm.vector_math import exp2_nonpositive, tanh
+from ggufc.backends.llvm.vector_math import exp2_nonpositive, muladd, tanh
 
 LOG2_E = 1.4426950408889634
 # Below every score, and finite, so that its difference to a masked score is -inf and not NaN.
@@ -35,6 +35,7 @@ class RowState:
         self.maxima = f.alloca(4 * count)
         self.sums = f.alloca(SUM_BYTES * count)
         self.outputs = f.alloca(self.output_stride * count)
+        self.slopes = f.alloca(4 * count) if plan.has_slopes else None
 
 
 class Tile(ABC):
@@ -75,6 +76,7 @@ class Tile(ABC):
             )
             self._score(first, vectors, ahead, key, self.scores + group * (4 * step))
         with f.loop(plan.rows, name="row") as row:
+            self._lower(first + row, row, begin, groups)
             self._weigh(first + row, row, groups)
         ahead = keys + (begin + count) * plan.keys.row_bytes
         self._mix(first, values + begin * plan.values.row_bytes, ahead, count)
@@ -115,6 +117,19 @@ class Tile(ABC):
         seen = (position.splat(LANES) - keys).ult(self.plan.window or 1 << 31)
         return f.select(seen, score, float("-inf"))
 
+    def _lower(self, kept: Val, row: Val, begin: Val, groups: Val) -> None:
+        """Take slope x distance from a row's scores of keys from `begin` on, if it has a slope."""
+        f, slopes = self.f, self.state.slopes
+        if slopes is None:
+            return
+        scores, slope = self.scores + row * SCORE_STRIDE, f.load(slopes + kept * 4, F32)
+        position = f.load(self.positions + row * 4, I32)
+        first = f.const_lanes(I32, range(LANES)) + (begin.trunc(I32) - position).splat(LANES)
+        with f.loop(groups * self.plan.key_vectors, name="lower") as i:
+            place = scores + i * SUM_BYTES
+            nearness = (first + (i.trunc(I32) * LANES).splat(LANES)).sitofp()
+            f.store(muladd(nearness, slope.splat(LANES), f.load(place, SUMS)), place)
+
     def _weigh(self, kept: Val, row: Val, groups: Val) -> None:
         """Turn a row's scores into factors 2^(score - maximum), in place, and update its state."""
         f, state, operands = self.f, self.state, self.value_operands
@@ -147,6 +162,17 @@ class Tile(ABC):
         outputs = state.outputs + kept * state.output_stride
         for i in range(plan.chunks):
             f.store(f.const(SUMS, 0.0), outputs, i * SUM_BYTES)
+
+    def start_slope(self, kept: Val, slope: Val) -> None:
+        """Give a row its slope."""
+        if self.state.slopes is not None:
+            self.f.store(slope * LOG2_E, self.state.slopes + kept * 4)
+
+    def start_sink(self, kept: Val, sink: Val) -> None:
+        """Let a row that has seen no keys begin with the weight of its sink."""
+        f, state = self.f, self.state
+        f.store(sink * LOG2_E, state.maxima + kept * 4)
+        f.store(f.const(SUMS, 0.0).with_lane(0, 1.0), state.sums + kept * SUM_BYTES)
 
     def _start_query(self, q: Val, target: Val) -> None:
         """Factors of a query, and zeros up to the padded length of a key."""
