@@ -7,11 +7,12 @@ what the texts show; scores, all equal; begin and end tokens as the kind of voca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ggufc.compiler.tokenizer_keys import numbers_of, sequence_of, shown, strings_of, text_of
 from ggufc.tokenizer import families
 from ggufc.tokenizer.arrays import Float32Array, UInt8Array
 from ggufc.tokenizer.build import TokenizerSource, build_spec
@@ -94,22 +95,22 @@ def import_tokenizer(metadata: Mapping[str, Any]) -> TokenizerSpec:
 
 
 def _kind_and_row(metadata: Mapping[str, Any]) -> tuple[str, PreTokenizer | None]:
-    model = _text(metadata, MODEL)
+    model = text_of(metadata, MODEL)
     kind = KINDS.get(model or "")
     if kind is None:
         found = "is missing" if model is None else f"is {model!r:.60}"
         raise SpecError(f"{MODEL} {found}; known: {', '.join(KINDS)}")
     if kind != "bpe":
         return kind, pretokenizer("gemma4") if kind == "gemma4" else None
-    row = pretokenizer(_text(metadata, PRE))
-    name = _text(metadata, PRE)
+    row = pretokenizer(text_of(metadata, PRE))
+    name = text_of(metadata, PRE)
     if name in _UNSERVED_PRES:
         raise SpecError(f"{PRE} {name!r} does not go with {MODEL} {model!r}")
     return ("gemma4" if name in _SPACE_MARK_PRES else "bpe"), row
 
 
 def _texts(metadata: Mapping[str, Any]) -> list[bytes]:
-    texts = _strings(metadata, TOKENS)
+    texts = strings_of(metadata, TOKENS)
     if texts is None:
         raise SpecError(f"{TOKENS} is missing: the file has no vocabulary")
     if not texts:
@@ -118,7 +119,7 @@ def _texts(metadata: Mapping[str, Any]) -> list[bytes]:
 
 
 def _types(metadata: Mapping[str, Any], kind: str, texts: list[bytes]) -> UInt8Array:
-    stored = _numbers(metadata, TYPES, len(texts))
+    stored = numbers_of(metadata, TYPES, len(texts))
     if stored is not None:
         known = np.isin(stored, [int(t) for t in TokenType])
         return np.where(known, stored, int(TokenType.UNUSED)).astype(np.uint8)
@@ -155,7 +156,7 @@ def _special_ids(
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise SpecError(f"{key} is {_shown(value)}, an integer is wanted")
+            raise SpecError(f"{key} is {shown(value)}, an integer is wanted")
         if not 0 <= value < size:
             raise SpecError(f"{key} is {value}, allowed are 0 to {size - 1}")
         special[name] = int(value)
@@ -179,7 +180,7 @@ def _mark_forgotten(
 
 
 def _scores(metadata: Mapping[str, Any], kind: str, size: int) -> Float32Array | None:
-    scores = _numbers(metadata, SCORES, size, real=True)
+    scores = numbers_of(metadata, SCORES, size, real=True)
     if scores is not None:
         if not np.isfinite(scores).all():
             raise SpecError(f"{SCORES} has a value that is no finite number")
@@ -191,18 +192,20 @@ def _scores(metadata: Mapping[str, Any], kind: str, size: int) -> Float32Array |
 
 def _merges(metadata: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
     """The merge list, each split at its first space."""
-    lines = _strings(metadata, MERGES)
+    lines = strings_of(metadata, MERGES)
     if lines is None:
-        if _text(metadata, PRE) == "kimi-k2":
+        if text_of(metadata, PRE) == "kimi-k2":
             return []
-        raise SpecError(f"{MERGES} is missing, which a {MODEL} of {_text(metadata, MODEL)!r} needs")
+        raise SpecError(
+            f"{MERGES} is missing, which a {MODEL} of {text_of(metadata, MODEL)!r} needs"
+        )
     if not lines:
         raise SpecError(f"{MERGES} is empty")
     pairs = []
     for index, line in enumerate(lines):
         left, space, right = line.partition(b" ")
         if not (left and space and right):
-            raise SpecError(f"{MERGES} entry {index} is {_shown(line)}, two parts are wanted")
+            raise SpecError(f"{MERGES} entry {index} is {shown(line)}, two parts are wanted")
         pairs.append((left, right))
     return pairs
 
@@ -213,7 +216,7 @@ def _flags(metadata: Mapping[str, Any], kind: str, row: PreTokenizer | None) -> 
         if value is None:
             return default
         if not isinstance(value, bool | np.bool_):
-            raise SpecError(f"{PREFIX}{name} is {_shown(value)}, a bool is wanted")
+            raise SpecError(f"{PREFIX}{name} is {shown(value)}, a bool is wanted")
         return bool(value)
 
     spm, words = kind == "spm", kind == "wordpiece"
@@ -242,9 +245,9 @@ def _strip(
         int(token): texts[token].decode("utf-8", "replace")
         for token in np.flatnonzero(np.isin(types, (TokenType.CONTROL, TokenType.USER_DEFINED)))
     }
-    architecture = _text(metadata, "general.architecture") or ""
-    name = _text(metadata, "general.name") or ""
-    return families.strip_sides(kind, _text(metadata, PRE), architecture, name, added)
+    architecture = text_of(metadata, "general.architecture") or ""
+    name = text_of(metadata, "general.name") or ""
+    return families.strip_sides(kind, text_of(metadata, PRE), architecture, name, added)
 
 
 def _stop_ids(special: dict[str, int], ids: dict[bytes, int]) -> tuple[int, ...]:
@@ -256,7 +259,7 @@ def _charsmap(metadata: Mapping[str, Any]) -> bytes:
     value = metadata.get(CHARSMAP)
     if value is None:
         return b""
-    data = np.asarray(_sequence(value, CHARSMAP))
+    data = np.asarray(sequence_of(value, CHARSMAP))
     if data.dtype.kind not in "iu" or (len(data) and not -128 <= data.min() <= data.max() <= 255):
         raise SpecError(f"{CHARSMAP} is not an array of bytes")
     return bytes(data.astype(np.uint8).tobytes())
@@ -270,61 +273,8 @@ def _check_source(source: TokenizerSource) -> None:
         elif not _is_byte_text(source.texts[token]):
             raise SpecError(
                 f"{TYPES} calls token {token} a byte, but {TOKENS} spells it "
-                f"{_shown(source.texts[token])}; '<0x00>' to '<0xFF>' are wanted"
+                f"{shown(source.texts[token])}; '<0x00>' to '<0xFF>' are wanted"
             )
     wanted = {"wordpiece": "unk", "unigram": "unk"}.get(source.kind)
     if wanted and wanted not in source.special:
         raise SpecError(f"{PREFIX}unknown_token_id is missing, which this vocabulary needs")
-
-
-def _text(metadata: Mapping[str, Any], key: str) -> str | None:
-    value = metadata.get(key)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if value is None or isinstance(value, str):
-        return value
-    raise SpecError(f"{key} is {_shown(value)}, a string is wanted")
-
-
-def _strings(metadata: Mapping[str, Any], key: str) -> list[bytes] | None:
-    value = metadata.get(key)
-    if value is None:
-        return None
-    raw: Callable[[], list[bytes]] | None = getattr(value, "raw", None)
-    items: Sequence[Any] = raw() if raw else _sequence(value, key)
-    try:
-        return [
-            item if isinstance(item, bytes) else item.encode("utf-8", "surrogateescape")
-            for item in items
-        ]
-    except (AttributeError, UnicodeError):
-        raise SpecError(f"{key} is not an array of strings") from None
-
-
-def _numbers(
-    metadata: Mapping[str, Any], key: str, size: int, real: bool = False
-) -> np.ndarray[Any, np.dtype[Any]] | None:
-    """An array of one number a token: 32-bit or wider."""
-    value = metadata.get(key)
-    if value is None:
-        return None
-    numpy = getattr(value, "numpy", None)
-    array = np.asarray(numpy() if numpy else _sequence(value, key))
-    if array.ndim != 1 or array.dtype.kind not in ("iuf" if real else "iu"):
-        raise SpecError(f"{key} is not an array of {'numbers' if real else 'integers'}")
-    if array.dtype.itemsize < 4:
-        raise SpecError(f"{key} has elements of {array.dtype.itemsize} bytes, 4 are wanted")
-    if len(array) != size:
-        raise SpecError(f"{key} has {len(array)} values, wanted {size}, one for each token")
-    return array
-
-
-def _sequence(value: Any, key: str) -> Any:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
-        raise SpecError(f"{key} is {_shown(value)}, an array is wanted")
-    return value
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

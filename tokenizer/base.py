@@ -18,11 +18,12 @@ from functools import cached_property
 from typing import Literal, Protocol
 
 from ggufc.tokenizer.dropped import Dropped, dropped_when_normalized, normalize_nfc
-from ggufc.tokenizer.errors import DroppedBytesError, TextError, TokenizerError
+from ggufc.tokenizer.errors import DroppedBytesError, TokenizerError
 from ggufc.tokenizer.markers import is_marker_text
 from ggufc.tokenizer.provenance import Policy, Provenance
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 from ggufc.tokenizer.special_tokens import AddedTokens, Match
+from ggufc.tokenizer.text import cleaned_up, valid_text
 
 ControlTokens = Literal["native", "literal", "control-only"]
 _MODES = ("native", "literal", "control-only")
@@ -135,7 +136,7 @@ class Tokenizer:
         """
         marks = Provenance(text, authored_by_template, assistant, policy)
         permit = None if policy == "native" else marks.permit(self.is_control, self.is_marker)
-        encoding = self._assemble(_valid(text), self._native_tokens.find(text, permit), True)
+        encoding = self._assemble(valid_text(text), self._native_tokens.find(text, permit), True)
         forged = [
             (match.start, match.token)
             for match in self._control_tokens.every(text)
@@ -154,7 +155,7 @@ class Tokenizer:
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogateescape")
         else:
-            _valid(text)
+            valid_text(text)
         added = self._native_tokens if mode == "native" else self._user_tokens
         encoding = self._assemble(text, added.find(text), mode != "literal")
         if add_special:
@@ -278,29 +279,4 @@ class Tokenizer:
         text = self.decode(kept).decode("utf-8", "replace")
         if self.spec.add_space_prefix and text.startswith(" "):
             text = text[1:]
-        return _cleaned(text) if clean_up and self.spec.clean_up else text
-
-
-def _valid(text: str) -> str:
-    """The text itself. Raises TextError where half a surrogate pair stands in it."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise TextError(
-            f"text has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character "
-            f"{error.start}: it is not a character",
-            error.start,
-        ) from None
-    return text
-
-
-_CLEAN_UPS = (
-    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
-    (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
-)  # fmt: skip
-
-
-def _cleaned(text: str) -> str:
-    for spaced, tidy in _CLEAN_UPS:
-        text = text.replace(spaced, tidy)
-    return text
+        return cleaned_up(text) if clean_up and self.spec.clean_up else text

@@ -34,6 +34,7 @@ from ggufc.tokenizer.arrays import (
     build_slots,
     pair_hashes,
 )
+from ggufc.tokenizer.errors import SpecError
 from ggufc.tokenizer.markers import is_marker_text
 from ggufc.tokenizer.merging import NumpyMerger, Symbols
 from ggufc.tokenizer.pairs import PairTable
@@ -76,7 +77,8 @@ def build_spec(source: TokenizerSource) -> TokenizerSpec:
     if source.kind in ("bpe", "spm", "gemma4"):
         extra = _add_merging(source, tokens, arrays)
     elif source.kind == "unigram":
-        assert source.scores is not None
+        if source.scores is None:
+            raise SpecError("a unigram vocabulary without scores cannot be encoded with")
         arrays["scores"] = source.scores.astype(np.float32)
         arrays["charsmap"] = np.frombuffer(source.charsmap, np.uint8)
         arrays["byte_ids"] = _byte_ids(source, tokens)

@@ -228,7 +228,7 @@ TABLE: tuple[PreTokenizer, ...] = (
     _row("tekken", rf"{_CASED}|\p{{N}}|{_SLASHED}|{_SPACES}", ignore_merges=True, add_bos=True),
     _row("gpt-4o llama4 kanana2 talkie minimax-m2", _O200K),
     _row("granite-embed-multi-97m", _O200K, ignore_merges=True),
-    _row("tiny_aya cohere2moe", WHOLE_DIGITS_FROM_RIGHT, _O200K),
+    _row("tiny_aya cohere2moe", WHOLE_DIGITS_FROM_RIGHT, _O200K, nfc=True),
     _row("kimi-k2", _KIMI),
     _row("superbpe", r"\p{N}+", DIGITS_FROM_RIGHT),
     _row(

@@ -17,6 +17,7 @@ from ggufc.tokenizer.bpe import PairEncoder
 from ggufc.tokenizer.dropped import Dropped, missing_in
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 from ggufc.tokenizer.special_tokens import AddedTokens
+from ggufc.tokenizer.text import fused
 
 _SPACE_MARK = "\u2581"
 
@@ -63,12 +64,7 @@ class SpaceMarkModel:
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, a space put before it where the vocabulary asks for that."""
         encoded = self._encoder.encode(self._pieces([self._prefix + text for text in texts]))
-        return encoded if self._unknown < 0 else [self._fused(ids) for ids in encoded]
-
-    def _fused(self, ids: list[int]) -> list[int]:
-        """The ids with neighbouring unknown tokens as one."""
-        unknown = self._unknown
-        return [t for i, t in enumerate(ids) if not (i and t == unknown == ids[i - 1])]
+        return encoded if self._unknown < 0 else [fused(ids, self._unknown) for ids in encoded]
 
     @cached_property
     def _chars(self) -> frozenset[int]:

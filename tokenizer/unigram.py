@@ -11,6 +11,7 @@ import regex
 from ggufc.tokenizer.charsmap import CharsMap
 from ggufc.tokenizer.dropped import Dropped
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
+from ggufc.tokenizer.text import fused
 
 _UNKNOWN_PENALTY = 10.0
 _WORDS = regex.compile(r" ?[^ ]+| ")
@@ -45,7 +46,7 @@ class UnigramModel:
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text; neighbouring unknown characters are one unknown token."""
-        return [self._fused(self._ids(self._normalized(text))) for text in texts]
+        return [fused(self._ids(self._normalized(text)), self._unknown) for text in texts]
 
     def _normalized(self, text: str) -> str:
         if self._charsmap is not None:
@@ -98,10 +99,6 @@ class UnigramModel:
                 ids.append(token)
             end = start
         return ids[::-1]
-
-    def _fused(self, ids: list[int]) -> list[int]:
-        unknown = self._unknown
-        return [t for i, t in enumerate(ids) if not (i and t == unknown == ids[i - 1])]
 
 
 def _pieces(spec: TokenizerSpec, scores: list[float]) -> dict[str, tuple[int, float]]:
