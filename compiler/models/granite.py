@@ -2,8 +2,8 @@
 
 from ggufc.compiler.models.blocks import (
     embedding,
-    gated_mlp,
     logits,
+    mixture_mlp,
     pre_norm_layers,
     rotated_attention,
     scaled,
@@ -26,6 +26,6 @@ def attention(layer: Layer, x: Value) -> Value:
 
 
 def mlp(layer: Layer, x: Value) -> Value:
-    """The gated MLP, scaled."""
-    out = gated_mlp(layer, x, "silu")
+    """The gated MLP, or experts, scaled."""
+    out = mixture_mlp(layer, x)
     return scaled(layer, "ffn_down.scaled", out, layer.hparams.residual_scale)

@@ -1,12 +1,13 @@
-"""llama: norm, attention, norm, gated MLP; Llama 1 to 3, Mistral, SmolLM and many others.
+"""llama: norm, attention, norm, gated MLP or experts; Llama 1 to 3, Mistral, Mixtral, SmolLM and
+many others.
 
 Files hold the rows of q and k permuted so that neighbours make a pair.
 """
 
 from ggufc.compiler.models.blocks import (
     embedding,
-    gated_mlp,
     logits,
+    mixture_mlp,
     pre_norm_layers,
     rotated_attention,
 )
@@ -25,5 +26,5 @@ def attention(layer: Layer, x: Value) -> Value:
 
 
 def mlp(layer: Layer, x: Value) -> Value:
-    """The gated MLP."""
-    return gated_mlp(layer, x, "silu")
+    """The gated MLP, or one of several."""
+    return mixture_mlp(layer, x)

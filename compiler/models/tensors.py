@@ -53,6 +53,17 @@ class ModelTensors:
         info = self.matrix_info(name, rows, columns)
         return self.module.weight(name, TensorType(info.shape, dtype(info.type_name)))
 
+    def stack(self, name: str, shape: tuple[int, ...]) -> Weight:
+        """Several weight matrices, [count, rows, columns], of any type that has a packed layout."""
+        info = self.packable(name, shape)
+        return self.module.weight(name, TensorType(shape, dtype(info.type_name)))
+
+    def row(self, name: str, n: int) -> Weight:
+        """A weight matrix [1, n], which files may also hold as a vector."""
+        info = self.gguf.tensors.get(name)
+        info = self.packable(name, (n,) if info is not None and info.shape == (n,) else (1, n))
+        return self.module.weight(name, TensorType((1, n), dtype(info.type_name)))
+
     def halves(
         self, name: str, rows: int, columns: int, first: str, second: str
     ) -> tuple[Weight, Weight]:
@@ -68,7 +79,11 @@ class ModelTensors:
 
     def matrix_info(self, name: str, rows: int, columns: int) -> TensorInfo:
         """The matrix `name` [rows, columns], of a type that has a packed layout."""
-        info = self.info(name, (rows, columns))
+        return self.packable(name, (rows, columns))
+
+    def packable(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
+        """The tensor `name` of this shape, of a type that has a packed layout."""
+        info = self.info(name, shape)
         try:
             layout_for(info.type_name)
         except IRError as error:
@@ -81,6 +96,13 @@ class ModelTensors:
         if info.type_name == "f32":
             return self.module.weight(name, TensorType((n,), F32))
         return self.constant(name, self.vector_values(name, n))
+
+    def plain(self, name: str, shape: tuple[int, ...]) -> Weight:
+        """A tensor in float32 that is read as it is; one in 16 bits is converted, exactly."""
+        info = self.info(name, shape)
+        if info.type_name == "f32":
+            return self.module.weight(name, TensorType(shape, F32))
+        return self.constant(name, self.decoded(info))
 
     def flat_vector(self, name: str, rows: int, columns: int) -> Weight:
         """The float32 matrix [rows, columns] as a vector, row after row."""

@@ -7,13 +7,16 @@ T is the number of tokens.
 """
 
 from ggufc.compiler.models.blocks.attention import (
+    alibi_slopes,
     attend,
     attention_output,
     rotated_attention,
     shared_width_scale,
+    sloped_attention,
 )
 from ggufc.compiler.models.blocks.basic import add, linear, scaled, split, width
 from ggufc.compiler.models.blocks.ends import add_positions, embedding, logits
+from ggufc.compiler.models.blocks.experts import mixture, mixture_mlp
 from ggufc.compiler.models.blocks.heads import (
     clamped,
     each_head_norms,
@@ -40,6 +43,7 @@ __all__ = [
     "add",
     "add_branches",
     "add_positions",
+    "alibi_slopes",
     "attend",
     "attention_output",
     "bare_layer_norm",
@@ -55,6 +59,8 @@ __all__ = [
     "layer_norm",
     "linear",
     "logits",
+    "mixture",
+    "mixture_mlp",
     "parallel_layers",
     "plain_mlp",
     "post_norm_layers",
@@ -66,6 +72,7 @@ __all__ = [
     "rotated_attention",
     "scaled",
     "shared_width_scale",
+    "sloped_attention",
     "split",
     "width",
 ]

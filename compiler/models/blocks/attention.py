@@ -2,15 +2,26 @@
 
 import math
 
+import numpy as np
+
 from ggufc.compiler.models.blocks.basic import linear
 from ggufc.compiler.models.blocks.heads import flat, qkv, rotate
 from ggufc.compiler.models.network import Layer
-from ggufc.ir import Value
+from ggufc.ir import Value, Weight
 
 
-def attend(layer: Layer, q: Value, k: Value, v: Value, scale: float | None = None) -> Value:
+def attend(
+    layer: Layer,
+    q: Value,
+    k: Value,
+    v: Value,
+    scale: float | None = None,
+    slopes: Weight | None = None,
+    sinks: Weight | None = None,
+) -> Value:
     """Attention of `q` to the cache, once `k` and `v` are in it, with all heads side by side:
-    [T, n_heads * value_dim]. `scale` is the model's own unless given."""
+    [T, n_heads * value_dim]. `scale` is the model's own unless given; `slopes` and `sinks`
+    [n_heads] are those of the op."""
     net, params = layer.net, layer.params
     place = net.positions, net.sequences, *layer.caches
     layer.b.emit("kv_write", k, v, *place)
@@ -18,12 +29,30 @@ def attend(layer: Layer, q: Value, k: Value, v: Value, scale: float | None = Non
         "attention",
         q,
         *place,
+        slopes=slopes,
+        sinks=sinks,
         scale=params.attention_scale if scale is None else scale,
         window=params.window,
         softcap=layer.hparams.attention_softcap,
         name="attn",
     )
     return flat(layer, "attn", out)
+
+
+def alibi_slopes(layer: Layer) -> Weight | None:
+    """By how much the scores of each head fall with distance (ALiBi, Press et al. 2021), None in a
+    model without that.
+
+    Powers of 2^-(bias / n) for n heads, a power of two; where there are more, those between them,
+    from a step of half the size, follow."""
+    count, bias = layer.params.n_heads, layer.hparams.max_alibi_bias
+    if bias == 0.0:
+        return None
+    first = 1 << (count.bit_length() - 1)
+    exponents = [(i + 1) * bias / first for i in range(first)]
+    exponents += [(2 * i + 1) * bias / (2 * first) for i in range(count - first)]
+    slopes = np.array([2.0**-exponent for exponent in exponents], np.float32)
+    return layer.tensors.constant(f"attn.slopes.{count}", slopes)
 
 
 def shared_width_scale(layer: Layer) -> float:
@@ -42,3 +71,8 @@ def rotated_attention(layer: Layer, x: Value, pairing: str) -> Value:
     q, k, v = qkv(layer, x)
     q, k = rotate(layer, q, k, pairing)
     return attention_output(layer, attend(layer, q, k, v))
+
+
+def sloped_attention(layer: Layer, x: Value) -> Value:
+    """Attention whose scores fall with distance, in place of rotation: [T, dim]."""
+    return attention_output(layer, attend(layer, *qkv(layer, x), slopes=alibi_slopes(layer)))

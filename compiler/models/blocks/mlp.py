@@ -18,12 +18,16 @@ def gated(layer: Layer, gate: Value, up: Value, activation: str) -> Value:
     return layer.emit("mul", gate, up, name="ffn_gated")
 
 
-def gated_mlp(layer: Layer, x: Value, activation: str) -> Value:
-    """down(activation(gate(x)) * up(x)): [T, dim]."""
-    hidden = layer.params.hidden_dim
-    gate = linear(layer, "ffn_gate", x, hidden)
-    up = linear(layer, "ffn_up", x, hidden)
-    return linear(layer, "ffn_down", gated(layer, gate, up, activation), layer.hparams.dim)
+def gated_mlp(
+    layer: Layer, x: Value, activation: str, hidden: int | None = None, suffix: str = ""
+) -> Value:
+    """down(activation(gate(x)) * up(x)): [T, dim]. The inner width is the layer's unless given;
+    `suffix` is what the tensors' names end with."""
+    inner = layer.params.hidden_dim if hidden is None else hidden
+    gate = linear(layer, f"ffn_gate{suffix}", x, inner)
+    up = linear(layer, f"ffn_up{suffix}", x, inner)
+    product = gated(layer, gate, up, activation)
+    return linear(layer, f"ffn_down{suffix}", product, layer.hparams.dim)
 
 
 def joined_gated_mlp(layer: Layer, x: Value, activation: str) -> Value:

@@ -1,0 +1,11 @@
+"""qwen2moe: as qwen2, with experts, one of which all tokens use."""
+
+from ggufc.compiler.models import qwen2
+from ggufc.compiler.models.blocks import embedding, logits, mixture_mlp, pre_norm_layers
+from ggufc.compiler.models.network import Network
+from ggufc.ir import Value
+
+
+def forward(net: Network) -> Value:
+    """The logits of the network's tokens."""
+    return logits(net, pre_norm_layers(net, embedding(net), qwen2.attention, mixture_mlp))
