@@ -29,14 +29,19 @@ def tiny_bundle(folder: Path, **options: Any) -> Path:
     return bundle_of(tiny_model(), folder, **options)
 
 
-def alphabet_bundle(folder: Path) -> Path:
-    """A model that says the alphabet: after each letter the next, after z the end token, and
-    after anything else an a. Its context is 64."""
+def alphabet_model(context: int = CHAIN_CONTEXT) -> TinyModel:
+    """A model that says the alphabet: after each letter the next, after z the end token, and after
+    anything else an a."""
     following = [FIRST_LETTER] * 64
     for letter in range(FIRST_LETTER, FIRST_LETTER + 25):
         following[letter] = letter + 1
     following[FIRST_LETTER + 25] = END
-    return bundle_of(chain_model(following, context=CHAIN_CONTEXT), folder)
+    return chain_model(following, context=context)
+
+
+def alphabet_bundle(folder: Path) -> Path:
+    """The model that says the alphabet, with a context of 64."""
+    return bundle_of(alphabet_model(), folder)
 
 
 def letters(text: str) -> list[int]:
