@@ -259,7 +259,8 @@ def _charsmap(metadata: Mapping[str, Any]) -> bytes:
     value = metadata.get(CHARSMAP)
     if value is None:
         return b""
-    data = np.asarray(sequence_of(value, CHARSMAP))
+    numpy = getattr(value, "numpy", None)
+    data = np.asarray(numpy() if numpy else sequence_of(value, CHARSMAP))
     if data.dtype.kind not in "iu" or (len(data) and not -128 <= data.min() <= data.max() <= 255):
         raise SpecError(f"{CHARSMAP} is not an array of bytes")
     return bytes(data.astype(np.uint8).tobytes())
