@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ggufc.compiler.gguf import GGUFArray
 from ggufc.compiler.gguf.constants import INTEGER_KINDS
+from ggufc.compiler.hparams.experts import read_experts
 from ggufc.compiler.hparams.keys import Keys
 from ggufc.compiler.hparams.limits import (
     MAX_CONTEXT,
@@ -39,6 +40,7 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
     caches = read_caches(keys, windows)
     scale = keys.real("attention.scale", 0.0, MAX_SCALE, 0.0)
     xielus = read_xielus(keys, n_layers)
+    experts = read_experts(keys, hidden)
     shapes = [local if window else whole for window in windows]
     return tuple(
         LayerParams(
@@ -52,6 +54,7 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
             caches[i],
             shapes[i].rope,
             xielus[i],
+            experts[i],
         )
         for i in range(n_layers)
     )

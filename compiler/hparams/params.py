@@ -45,6 +45,27 @@ class Xielu:
 
 
 @dataclass(frozen=True)
+class Experts:
+    """The experts of a layer: `count` MLPs of width `hidden_dim`, of which each token uses `used`,
+    and one of width `shared_dim`, if that is not 0, that all tokens use.
+
+    How tokens choose is as the op `route` says: `gating`, whether the weights are `normalized`,
+    their `scale`, the `groups` of experts, how many of them are used, and by the sum of how many
+    of its best scores a group counts."""
+
+    count: int
+    used: int
+    hidden_dim: int
+    shared_dim: int
+    gating: str
+    normalized: bool
+    scale: float
+    groups: int
+    groups_used: int
+    group_best: int
+
+
+@dataclass(frozen=True)
 class LayerParams:
     """What may differ from layer to layer.
 
@@ -63,6 +84,7 @@ class LayerParams:
     cache: int
     rope: Rope
     xielu: Xielu | None = None
+    experts: Experts | None = None
 
 
 @dataclass(frozen=True)

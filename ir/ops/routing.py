@@ -184,7 +184,7 @@ class GatherRows:
 
 @defop
 class CombineRows:
-    """For each token the sum of its pairs' rows of x, which lie at `places`, times their weights."""
+    """For each token the sum of its pairs' rows of x, at `places`, times their weights."""
 
     x = ValueOperand("f32[T, K, D]")
     places = ValueOperand("i32[T, K]")

@@ -77,7 +77,7 @@ def test_every_architecture_has_a_forward() -> None:
         ("attention.sliding_window", (-1, "i32"), "is -1, allowed are 0 to"),
         ("attention.sliding_window_pattern", [True], "has 1 values, wanted 2, one for each layer"),
         ("attention.causal", False, "is False, allowed is only True"),
-        ("expert_count", 8, "is 8, allowed is only 0"),
+        ("expert_count", 5000, "is 5000, allowed are 0 to 4096"),
         ("logit_scale", 0.25, "is 0.25, allowed is only 1.0"),
         ("residual_scale", 0.22, "is 0.22"),
         ("use_parallel_residual", True, "is True, allowed is only False"),
@@ -152,9 +152,9 @@ def test_known_extras_are_no_fault(tmp_path: Path) -> None:
 
 
 def test_types_that_cannot_be_packed_are_named(tmp_path: Path) -> None:
-    model = tiny_model(dim=256, head_dim=64, hidden_dim=256, type_name="q2_k")
+    model = tiny_model(dim=256, head_dim=64, hidden_dim=256, type_name="i8")
     message = refusal(model, tmp_path)
-    assert message.startswith("tensor 'token_embd.weight': element type 'q2_k'")
+    assert message.startswith("tensor 'token_embd.weight': element type 'i8'")
     assert "q4_k" in message
     model = tiny_model()
     model.tensors["blk.0.attn_norm.weight"] = TinyTensor("i32", (64,), bytes(256))
@@ -216,8 +216,6 @@ def test_models_of_other_architectures_are_refused_by_name(tmp_path: Path) -> No
         if gguf.metadata.get_str("general.architecture") not in architectures():
             with pytest.raises(ModelError, match="is not supported; supported are"):
                 build(gguf, GraphOptions())
-    with pytest.raises(ModelError, match=r"'llama\.expert_count' is 4"):
-        build(GGUFFile.open(folder / "mixtral" / "model.gguf"), GraphOptions())
 
 
 def test_bytes_of_weights(tmp_path: Path) -> None:

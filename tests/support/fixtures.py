@@ -26,7 +26,8 @@ LOCAL = ("gemma3", "llama", "llama-rope-llama3", "llama-tied", "qwen2", "qwen3")
 # Found beside the repository only.
 SHARED = (
     "cohere2", "command-r", "exaone", "falcon", "gemma2", "glm4", "gpt2", "gptneox", "granite",
-    "llama-bias-headdim", "minicpm", "olmo2", "phi2", "phi3", "smollm3", "stablelm", "starcoder2",
+    "granitemoe", "llama-bias-headdim", "minicpm", "mixtral", "olmo2", "olmoe", "phi2", "phi3",
+    "qwen2moe", "qwen3moe", "smollm3", "stablelm", "starcoder2",
 )  # fmt: skip
 
 
