@@ -81,7 +81,6 @@ def test_kv_types_differ_only_in_rounding(source: Path, tmp_path: Path) -> None:
             stepwise = model.logits(ids, all=True, step=True)
         np.testing.assert_allclose(stepwise, found[kv_type], rtol=0, atol=1e-4)
         size = {"f32": 4, "f16": 2, "bf16": 2}[kv_type]
-        states = Bundle.open(target).manifest.states
         states = {s.name: s for s in Bundle.open(target).manifest.states}
         keys, values = states["blk.0.k"], states["blk.0.v"]
         assert keys.dtype == values.dtype == kv_type

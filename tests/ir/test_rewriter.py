@@ -55,7 +55,7 @@ class DoubleScale(RewritePattern):
     """scale(scale(x) {a}) {b} -> scale(x) {a b}."""
 
     def match_and_rewrite(self, op: Op, rewriter: Rewriter) -> None:
-        inner = op.operands["x"].op if op.name == "scale" else None
+        inner = op.value("x").op if op.name == "scale" else None
         if inner is None or inner.name != "scale":
             return
         factor = op.attributes["factor"] * inner.attributes["factor"]

@@ -21,7 +21,8 @@ def random_weight_bytes(rng: np.random.Generator, type_name: str, shape: Sequenc
     if not row.is_quantized:
         return plain_bytes(rng, type_name, count)
     blocks = np.frombuffer(rng.bytes(count * row.block_bytes), row.fields).copy()
-    fields = [f for f in _HALF_SCALES if f in blocks.dtype.names and blocks.dtype[f] == np.float16]
+    names = blocks.dtype.names or ()
+    fields = [f for f in _HALF_SCALES if f in names and blocks.dtype[f] == np.float16]
     for field in fields:
         blocks[field] = rng.uniform(0.5, 1.0, count) * rng.choice([-1, 1], count)
     _tame(rng, type_name, blocks)

@@ -87,8 +87,8 @@ class TinyTransformer:
         )
         for i in range(self.n_layers):
             for kind in "kv":
-                shape = (S, C, self.n_kv_heads, self.head_dim)
-                module.state(f"blk.{i}.{kind}", TensorType(shape, dtype(self.kv_type)))
+                cache = TensorType((S, C, self.n_kv_heads, self.head_dim), dtype(self.kv_type))
+                module.state(f"blk.{i}.{kind}", cache)
         _FunctionBuilder(self, module, "prefill", T).build(R)
         _FunctionBuilder(self, module, "decode", B).build(None)
         return module
@@ -125,7 +125,8 @@ class _FunctionBuilder:
         return self.b.module.weights[f"{name}.weight"]
 
     def heads(self, x: Value, count: int) -> Value:
-        return self.b.reshape(x, shape=(self.n, count, self.model.head_dim))
+        shaped: Value = self.b.reshape(x, shape=(self.n, count, self.model.head_dim))
+        return shaped
 
     def attention(self, i: int, x: Value) -> Value:
         b, m = self.b, self.model
@@ -148,7 +149,9 @@ class _FunctionBuilder:
             softcap=m.softcap,
         )
         flat = b.reshape(mixed, shape=(self.n, m.n_heads * m.head_dim))
-        return b.add(b.linear(flat, [self.weight(f"blk.{i}.attn_output")]), x, name="attn_out")
+        mixed = b.linear(flat, [self.weight(f"blk.{i}.attn_output")])
+        added: Value = b.add(mixed, x, name="attn_out")
+        return added
 
     def feed_forward(self, i: int, x: Value) -> Value:
         b = self.b
@@ -157,7 +160,9 @@ class _FunctionBuilder:
         )
         gate = b.silu(b.linear(normed, [self.weight(f"blk.{i}.ffn_gate")], name="gate"))
         up = b.linear(normed, [self.weight(f"blk.{i}.ffn_up")], name="up")
-        return b.linear(b.mul(gate, up), [self.weight(f"blk.{i}.ffn_down")], residual=x, name="out")
+        down = self.weight(f"blk.{i}.ffn_down")
+        added: Value = b.linear(b.mul(gate, up), [down], residual=x, name="out")
+        return added
 
 
 def numpy_logits(m: TinyTransformer, w: dict[str, np.ndarray], tokens: list[int]) -> np.ndarray:
@@ -172,11 +177,12 @@ def numpy_logits(m: TinyTransformer, w: dict[str, np.ndarray], tokens: list[int]
         h = _norm(x, p["ffn_norm"], m.eps)
         gate = h @ p["ffn_gate"].T
         x = x + (gate / (1 + np.exp(-gate)) * (h @ p["ffn_up"].T)) @ p["ffn_down"].T
-    return _norm(x, wide["output_norm.weight"], m.eps) @ wide["token_embd.weight"].T
+    normed = _norm(x, wide["output_norm.weight"], m.eps)
+    return np.asarray(normed @ wide["token_embd.weight"].T)
 
 
 def _norm(x: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:
-    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * weight
+    return np.asarray(x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * weight)
 
 
 def _numpy_attention(
@@ -197,7 +203,7 @@ def _numpy_attention(
         scores = m.softcap * np.tanh(scores / m.softcap) if m.softcap else scores
         scores = np.exp(np.where(hidden, -np.inf, scores))
         out[:, head] = scores / scores.sum(1, keepdims=True) @ v[:, shared]
-    return out.reshape(t, -1) @ p["attn_output"].T
+    return np.asarray(out.reshape(t, -1) @ p["attn_output"].T)
 
 
 def _turn(x: np.ndarray, angles: np.ndarray, pairing: str) -> np.ndarray:
