@@ -142,12 +142,17 @@ def _tq2_0(blocks: Array) -> F32Array:
     return (as_f32(quant_codes.two_bits(blocks)) - 1) * scale(blocks, "d")
 
 
+def e8m0_halved(codes: Array) -> F32Array:
+    """Half of each E8M0 value: 2^(code - 128)."""
+    values: F32Array = np.ldexp(np.float32(1), codes.astype(np.int32) - 128).astype(np.float32)
+    return values
+
+
 def _mxfp4(blocks: Array) -> F32Array:
-    d = np.ldexp(np.float32(1), blocks["e"].astype(np.int32) - 128).astype(np.float32)
-    return E2M1_DOUBLED[nibbles(blocks["qs"])] * d[:, None]
+    return E2M1_DOUBLED[nibbles(blocks["qs"])] * e8m0_halved(blocks["e"])[:, None]
 
 
-def _e4m3_halved(codes: Array) -> F32Array:
+def e4m3_halved(codes: Array) -> F32Array:
     """Half of each unsigned E4M3 value; 0x7f, which is NaN in the format, counts as 0."""
     exponent, mantissa = (codes >> 3 & 15).astype(np.int32), (codes & 7).astype(np.float32)
     normal = np.ldexp(1 + mantissa / 8, exponent - 8)
@@ -157,7 +162,7 @@ def _e4m3_halved(codes: Array) -> F32Array:
 
 def _nvfp4(blocks: Array) -> F32Array:
     q = E2M1_DOUBLED[nibbles(blocks["qs"].reshape(-1, 4, 8))]
-    return (q * _e4m3_halved(blocks["d"])[..., None]).reshape(-1, 64)
+    return (q * e4m3_halved(blocks["d"])[..., None]).reshape(-1, 64)
 
 
 def _q1_0(blocks: Array) -> F32Array:

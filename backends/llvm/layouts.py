@@ -1,4 +1,4 @@
-"""Packed layouts of weights: one per element type, the same for every instruction set.
+"""Packed layouts of weights: one for each element type, the same for every instruction set.
 
 The unit is 16 rows by `unit_k` columns; units of a row group are contiguous along K, groups along
 N. Rows are padded to 16 and columns to `unit_k` with zero scales. docs/architecture.md has the
@@ -27,7 +27,7 @@ _SLICE_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Layout:
-    """How a matrix [N, K] of one element type lies in weights.bin."""
+    """How a matrix [N, K] lies in weights.bin. `type_name` is the type that it was made for."""
 
     name: str
     type_name: str
@@ -56,12 +56,39 @@ _LAYOUTS = {
         Layout("r16.q4_k", "q4_k", 256, 2368),
         Layout("r16.q5_k", "q5_k", 256, 2880),
         Layout("r16.q6_k", "q6_k", 256, 3392),
+        Layout("r16.q2_k", "q2_k", 256, 1344),
+        Layout("r16.q3_k", "q3_k", 256, 1856),
+        Layout("r16.iq1_m", "iq1_m", 256, 1344),
+        Layout("r16.iq2_s", "iq2_s", 256, 1856),
+        Layout("r16.iq3_xxs", "iq3_xxs", 256, 2240),
+        Layout("r16.iq3_s", "iq3_s", 256, 2240),
+        Layout("r16.iq4_nl", "iq4_nl", 64, 576),
+        Layout("r16.iq4_xs", "iq4_xs", 256, 2240),
+        Layout("r16.tq2_0", "tq2_0", 256, 1056),
+        Layout("r16.mxfp4", "mxfp4", 64, 544),
+        Layout("r16.nvfp4", "nvfp4", 64, 576),
+        Layout("r16.q1_0", "q1_0", 128, 288),
+        Layout("r16.q2_0", "q2_0", 64, 288),
         Layout("r16.f32", "f32", 1, 64),
         Layout("r16.f16", "f16", 2, 64),
         Layout("r16.bf16", "bf16", 2, 64),
     )
 }
 _BY_NAME = {layout.name: layout for layout in (*_LAYOUTS.values(), RAW)}
+
+# What is stored in place of a file's codes, for the types whose codes are not kept: the same values
+# to the last bit. A type without a layout of its own shares one.
+_REPACKED = {
+    "iq1_s": ("iq1_m", "grid values as 2-bit codes"),
+    "iq1_m": ("iq1_m", "grid values as 2-bit codes"),
+    "iq2_xxs": ("iq2_s", "signed grid values as 3-bit codes"),
+    "iq2_xs": ("iq2_s", "signed grid values as 3-bit codes"),
+    "iq2_s": ("iq2_s", "signed grid values as 3-bit codes"),
+    "iq3_xxs": ("iq3_xxs", "signed grid values as 4-bit codes"),
+    "iq3_s": ("iq3_s", "signed grid values as 4-bit codes"),
+    "tq1_0": ("tq2_0", "ternary digits as 2-bit codes"),
+}
+_LAYOUTS |= {name: _LAYOUTS[own] for name, (own, _) in _REPACKED.items()}
 
 
 def layout_for(type_name: str) -> Layout:
@@ -72,6 +99,13 @@ def layout_for(type_name: str) -> Layout:
             f"{', '.join(_LAYOUTS)}"
         )
     return _LAYOUTS[type_name]
+
+
+def layout_reason(type_name: str) -> str:
+    """Why matrices of a type that has a layout have that one."""
+    if type_name not in _REPACKED:
+        return "own layout"
+    return f"exact repack, {_REPACKED[type_name][1]}"
 
 
 def layout_named(name: str) -> Layout:
@@ -117,12 +151,18 @@ def pack(type_name: str, raw: Bytes, n: int, k: int) -> Bytes:
     blocks = _blocks(type_name, raw, n, k)
     per_unit = layout.unit_k // QUANTS[type_name].block_size
     out = np.empty((-(-n // GROUP_ROWS), layout.units(k), layout.unit_bytes), np.uint8)
-    step = max(1, _SLICE_BYTES // (layout.group_bytes(k) or 1))
+    step = _slice_groups(layout, k)
     for first in range(0, len(out), step):
         into = out[first : first + step]
         rows = blocks[first * GROUP_ROWS : (first + len(into)) * GROUP_ROWS]
         PACKERS[type_name](_grouped(rows, len(into), layout.units(k), per_unit), into)
     return out.reshape(-1)
+
+
+def _slice_groups(layout: Layout, k: int) -> int:
+    """Row groups to work on at a time: a slice's codes may need a byte each."""
+    codes = GROUP_ROWS * layout.units(k) * layout.unit_k
+    return max(1, _SLICE_BYTES // max(layout.group_bytes(k), codes, 1))
 
 
 def _blocks(type_name: str, raw: Bytes, n: int, k: int) -> npt.NDArray[np.void]:
@@ -170,7 +210,7 @@ def unpack(layout: Layout, packed: Bytes, n: int, k: int) -> F32Array:
         return packed.view("<f4").reshape(n, k)
     units = packed.reshape(-1, layout.units(k), layout.unit_bytes)
     out = np.empty((n, k), np.float32)
-    step = max(1, _SLICE_BYTES // (layout.group_bytes(k) or 1) // 4)
+    step = max(1, _slice_groups(layout, k) // 4)
     for first in range(0, len(units), step):
         values = UNPACKERS[layout.type_name](units[first : first + step])
         rows = values.transpose(0, 3, 1, 2).reshape(len(values) * GROUP_ROWS, -1)

@@ -12,26 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ggufc.backends.llvm import packing_codes
+from ggufc.backends.llvm.packing_fields import f16, put, quads
+
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Packer = Callable[[npt.NDArray[np.void], Bytes], None]
-
-
-def _put(units: Bytes, offset: int, values: Array) -> None:
-    """Store values [groups, 16, units, ...] with the row index last: 16 rows side by side."""
-    by_row = np.moveaxis(values, 1, -1)
-    size = by_row[0, 0].size * values.itemsize
-    field = units[..., offset : offset + size].view(values.dtype)
-    field.reshape(by_row.shape)[...] = by_row
-
-
-def _quads(qs: Array) -> Array:
-    """Bytes [..., 4 i + j] as little-endian words [..., i]: four consecutive k in one word."""
-    return np.ascontiguousarray(qs).view("<u4")
-
-
-def _f16(values: Array) -> Array:
-    return np.ascontiguousarray(values).view("<u2")
 
 
 def _fifth_bits_table() -> npt.NDArray[np.uint32]:
@@ -59,14 +45,14 @@ def _fifth_bits(qh: Array) -> Array:
 def _pack_nibbles(
     blocks: npt.NDArray[np.void], units: Bytes, *, fifth: bool, minimum: bool
 ) -> None:
-    _put(units, 0, _quads(blocks["qs"]))
+    put(units, 0, quads(blocks["qs"]))
     offset = 512
     if fifth:
-        _put(units, offset, _fifth_bits(blocks["qh"]))
+        put(units, offset, _fifth_bits(blocks["qh"]))
         offset += 128
-    _put(units, offset, _f16(blocks["d"]))
+    put(units, offset, f16(blocks["d"]))
     if minimum:
-        _put(units, offset + 64, _f16(blocks["m"]))
+        put(units, offset + 64, f16(blocks["m"]))
 
 
 def pack_q4_0(blocks: npt.NDArray[np.void], units: Bytes) -> None:
@@ -92,8 +78,8 @@ def pack_q5_1(blocks: npt.NDArray[np.void], units: Bytes) -> None:
 def pack_q8_0(blocks: npt.NDArray[np.void], units: Bytes) -> None:
     """Signed bytes become unsigned with a zero point of 128."""
     codes = np.ascontiguousarray(blocks["qs"]).view(np.uint8) ^ np.uint8(0x80)
-    _put(units, 0, _quads(codes))
-    _put(units, 1024, _f16(blocks["d"]))
+    put(units, 0, quads(codes))
+    put(units, 1024, f16(blocks["d"]))
 
 
 def _scales_and_mins(packed: Array) -> tuple[Array, Array]:
@@ -123,17 +109,17 @@ def _fifth_bits_by_sub_block(qh: Array) -> Array:
 def pack_q4_k(blocks: npt.NDArray[np.void], units: Bytes) -> None:
     """Six-bit scales and minima widen to bytes."""
     scales, minima = _scales_and_mins(blocks["scales"])
-    _put(units, 0, _f16(blocks["d"]))
-    _put(units, 32, _f16(blocks["dmin"]))
-    _put(units, 64, scales)
-    _put(units, 192, minima)
-    _put(units, 320, _quads(_nibbles_by_sub_block(blocks["qs"])))
+    put(units, 0, f16(blocks["d"]))
+    put(units, 32, f16(blocks["dmin"]))
+    put(units, 64, scales)
+    put(units, 192, minima)
+    put(units, 320, quads(_nibbles_by_sub_block(blocks["qs"])))
 
 
 def pack_q5_k(blocks: npt.NDArray[np.void], units: Bytes) -> None:
     """As q4_k, with fifth bits."""
     pack_q4_k(blocks, units)
-    _put(units, 2368, _fifth_bits_by_sub_block(blocks["qh"]))
+    put(units, 2368, _fifth_bits_by_sub_block(blocks["qh"]))
 
 
 def pack_q6_k(blocks: npt.NDArray[np.void], units: Bytes) -> None:
@@ -146,20 +132,20 @@ def pack_q6_k(blocks: npt.NDArray[np.void], units: Bytes) -> None:
     packed_low = low[..., 0, :] | (low[..., 1, :] << 4)
     packed_high = np.bitwise_or.reduce(high << shifts, axis=-2)
     units[..., 32:64] = 0
-    _put(units, 0, _f16(blocks["d"]))
-    _put(units, 64, blocks["scales"])
-    _put(units, 320, _quads(packed_low))
-    _put(units, 2368, _quads(packed_high))
+    put(units, 0, f16(blocks["d"]))
+    put(units, 64, blocks["scales"])
+    put(units, 320, quads(packed_low))
+    put(units, 2368, quads(packed_high))
 
 
 def pack_f32(blocks: npt.NDArray[np.void], units: Bytes) -> None:
     """Transposed groups of 16 rows."""
-    _put(units, 0, blocks["x"])
+    put(units, 0, blocks["x"])
 
 
 def pack_16_bit(blocks: npt.NDArray[np.void], units: Bytes) -> None:
     """Pairs of consecutive k side by side."""
-    _put(units, 0, np.ascontiguousarray(blocks["x"]).view("<u4"))
+    put(units, 0, np.ascontiguousarray(blocks["x"]).view("<u4"))
 
 
 PACKERS: dict[str, Packer] = {
@@ -174,4 +160,5 @@ PACKERS: dict[str, Packer] = {
     "f32": pack_f32,
     "f16": pack_16_bit,
     "bf16": pack_16_bit,
+    **packing_codes.PACKERS,
 }

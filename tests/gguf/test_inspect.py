@@ -59,10 +59,10 @@ def test_a_supported_model(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_what_is_not_supported_is_named(tmp_path: Path, capsys: Capture) -> None:
-    model = tiny_model(dim=256, head_dim=64, hidden_dim=256, type_name="q2_k")
+    model = tiny_model(dim=256, head_dim=64, hidden_dim=256, type_name="i8")
     model.metadata["tokenizer.ggml.pre"] = "no-such-rule"
     text = as_text(model.write(tmp_path / "tiny.gguf"), capsys)
-    assert "llama: NOT SUPPORTED: tensor 'token_embd.weight': element type 'q2_k'" in text
+    assert "llama: NOT SUPPORTED: tensor 'token_embd.weight': element type 'i8'" in text
     assert "NOT SUPPORTED: tokenizer.ggml.pre is 'no-such-rule'" in text
     model.metadata["general.architecture"] = "frobnicate"
     model.metadata["tokenizer.ggml.model"] = "rwkv"

@@ -53,8 +53,9 @@ def _decode_block(f: Function, isa: Isa, fmt: Format, block: Block, tile: Val) -
     for part in block.parts:
         scale = part.scale * 256.0
         offset = -(part.scale * float(fmt.codes.zero))
-        if block.minimum is not None:
-            offset = offset + block.minimum
+        added = block.added(part)
+        if added is not None:
+            offset = offset + added
         for quad in part.codes:
             values = _quad_values(f, quad, scale, offset - scale)
             for pair in (values[:2], values[2:]):

@@ -81,7 +81,8 @@ class _Row:
         for part in block.parts:
             for codes in part.codes:
                 value = (codes.uitofp() - float(fmt.codes.zero)) * part.scale
-                if block.minimum is not None:
-                    value = value + block.minimum
+                added = block.added(part)
+                if added is not None:
+                    value = value + added
                 self._store(value, at)
                 at = at + codes.type.lanes

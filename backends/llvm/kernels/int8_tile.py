@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ggufc.backends.llvm.kernel_builder import F32, I64, Val, Var
+from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Val, Var
 from ggufc.backends.llvm.kernels.activations import Q8aRow
 from ggufc.backends.llvm.kernels.tile import LINE, Tile
 from ggufc.backends.llvm.lowering import block_dot, prepare_codes
@@ -61,12 +61,23 @@ class Int8Tile(Tile):
         if len(totals) == 1:
             value = muladd(totals[0].sitofp(), scales[0] * d, acc)
         else:
-            first = totals[0].sitofp() * scales[0]
-            value = muladd(muladd(totals[1].sitofp(), scales[1], first), d, acc)
+            both = muladd(totals[1].sitofp(), scales[1], totals[0].sitofp() * scales[0])
+            value = muladd(self._deducted(both, block, k, i, token), d, acc)
         if block.minimum is None:
             return value
         scaled_sum = self.f.load(per_block, F32, row.scaled_sums + at)
         return muladd(block.minimum, scaled_sum.splat(self.shape.lanes), value)
+
+    def _deducted(self, value: Val, block: Block, k: Val, i: int, token: int) -> Val:
+        """value - deduction * sum of x, for the parts of a block that have a deduction."""
+        row = Q8aRow(self.k)
+        at = row.negative_half_sums + token * row.stride + 8 * i
+        for number, part in enumerate(block.parts):
+            if part.deduction is not None:
+                negative = self.f.load(self.x + (k >> 2), I32, at + 4 * number)
+                sums = negative.splat(self.shape.lanes).sitofp()
+                value = muladd(part.deduction, sums, value)
+        return value
 
     def _totals(
         self, fmt: Format, blocks: Sequence[Block], part: int, k: Val, i: int

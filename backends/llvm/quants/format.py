@@ -1,7 +1,8 @@
 """The description of a quantised layout that every kernel is generated from.
 
-A value is scale * (code - zero) + minimum. A *block* is 32 consecutive k, the run that shares an
-activation scale; its *parts* (one of 32 k, or two of 16) have a scale each.
+A value is scale * (code - zero) + minimum, or scale * (code - zero) - deduction. A *block* is 32
+consecutive k, the run that shares an activation scale; its *parts* (one of 32 k, or two of 16) have
+a scale each, and a deduction where there is no minimum for the whole block.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ BLOCK_K = 32
 
 @dataclass(frozen=True)
 class Part:
-    """Codes of consecutive k in order, unsigned bytes as the view has them, and their f32 scale."""
+    """Codes of consecutive k in order, unsigned bytes as the view has them, and their f32 scale.
+
+    `deduction` (f32) is taken from every value; only parts of 16 k may have one.
+    """
 
     codes: Sequence[Val]
     scale: Val
+    deduction: Val | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,10 @@ class Block:
 
     parts: Sequence[Part]
     minimum: Val | None = None
+
+    def added(self, part: Part) -> Val | None:
+        """What is added to scale * (code - zero) of a part's values, if anything is."""
+        return self.minimum if part.deduction is None else -part.deduction
 
 
 @dataclass(frozen=True)
