@@ -165,6 +165,50 @@ class GroupExperts:
 
 
 @defop
+class GroupHeads:
+    """As `group_experts` where expert h has the rows of head h of every token."""
+
+    positions = ValueOperand("i32[T]")
+    heads = Attribute("int")
+    traits = (Pure(),)
+
+    @staticmethod
+    def infer(positions: TensorType, heads: int) -> tuple[TensorType, TensorType, TensorType]:
+        if heads < 1:
+            raise OperandError("attribute 'heads'", f"expected 1 or more, found {heads}")
+        pairs = positions.with_shape((positions.shape[0], heads))
+        return pairs, pairs, TensorType((heads + 1,), I32)
+
+    @staticmethod
+    def reference(positions: Array, heads: int) -> tuple[Array, Array, Array]:
+        tokens = len(positions)
+        pairs = np.arange(tokens * heads, dtype=np.int32)
+        order = pairs.reshape(tokens, heads).T.reshape(tokens, heads)
+        places = pairs.reshape(heads, tokens).T
+        return order, places, tokens * np.arange(heads + 1, dtype=np.int32)
+
+
+@defop
+class PermuteRows:
+    """Row p of the result is row order[p] of x; rows are counted over both leading axes."""
+
+    x = ValueOperand("f32|bf16|q8a[T, K, D]")
+    order = ValueOperand("i32[T, K]")
+    traits = (Pure(),)
+
+    @staticmethod
+    def infer(x: TensorType, order: TensorType) -> TensorType:
+        return x
+
+    @staticmethod
+    def reference(x: Runtime, order: Array) -> Runtime:
+        first, second = np.divmod(order, order.shape[1])
+        if isinstance(x, Q8aArray):
+            return Q8aArray(x.qs[first, second], x.d[first, second])
+        return x[first, second]
+
+
+@defop
 class GatherRows:
     """For each pair, in `order`, its token's row of x."""
 

@@ -79,6 +79,32 @@ def _gather_rows() -> Iterator[OpSample]:
         yield s.returns(s.builder.gather_rows(x, order))
 
 
+@samples_of("group_heads")
+def _group_heads() -> Iterator[OpSample]:
+    s = Sketch("group_heads", "")
+    positions = s.integers("positions", [3, 4, 5, 6, 7])
+    yield s.returns(*s.builder.group_heads(positions, heads=3))
+
+
+@samples_of("permute_rows")
+def _permute_rows() -> Iterator[OpSample]:
+    for label, width, to in (("f32", 33, None), ("bf16", 34, "bf16"), ("q8a", 64, "q8a")):
+        s = Sketch("permute_rows", label)
+        order, places, _ = s.builder.group_heads(s.integers("positions", [0, 1, 2, 3, 4]), heads=3)
+        x = s.floats("x", T, 3, width)
+        x = x if to is None else s.builder.quantize(x, to=to)
+        moved = s.builder.permute_rows(x, order)
+        yield s.returns(moved, s.builder.permute_rows(moved, places))
+
+
+@samples_of("concat")
+def _concat() -> Iterator[OpSample]:
+    for label, inner in (("rows", ()), ("heads", (3,))):
+        s = Sketch("concat", label)
+        parts = [s.floats(f"x{i}", T, *inner, n) for i, n in enumerate((40, 7, 300))]
+        yield s.returns(s.builder.concat(parts))
+
+
 @samples_of("combine_rows")
 def _combine_rows() -> Iterator[OpSample]:
     for used, width in ((1, 16), (3, 300)):

@@ -255,6 +255,8 @@ def _slice() -> Iterator[OpSample]:
     for start, stop in ((0, 16), (16, 48), (5, 6)):
         s = Sketch("slice", f"{start}-{stop}")
         yield s.returns(s.builder.slice(s.floats("x", T, 48), start=start, stop=stop))
+    s = Sketch("slice", "heads")
+    yield s.returns(s.builder.slice(s.floats("x", T, 3, 48), start=5, stop=40))
 
 
 @samples_of("rope_table")

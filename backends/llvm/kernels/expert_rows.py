@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import F32, I16, I32, I64, Type, Val, vec
 from ggufc.backends.llvm.kernels.matrix_rows import Load, emit_pieces
@@ -44,16 +46,42 @@ def _next(k: Kernel, counters: Val, index: Val) -> Val:
     return value
 
 
+@kernel("group_heads")
+def emit_group_heads(k: Kernel) -> None:
+    """Pairs are shared out."""
+    f, heads = k.f, int(k.signature.attribute("heads"))
+    order, places, starts = (k.result(i) for i in range(3))
+    begin, end = k.share(k.n * heads)
+    with f.loop(end, begin, name="pair") as pair:
+        place = pair % heads * k.n + pair // heads
+        f.store(place.trunc(I32), places + pair * 4)
+        f.store(pair.trunc(I32), order + place * 4)
+    with f.if_(k.tid.eq(0)), f.loop(heads + 1, name="start") as head:
+        f.store((head * k.n).trunc(I32), starts + head * 4)
+
+
 @kernel("gather_rows")
 def emit_gather_rows(k: Kernel) -> None:
     """Rows are copied whole, whatever their type; they are shared out."""
+    used = k.signature.results[0].max_shape[1]
+    _copy_rows(k, lambda pair: pair // used)
+
+
+@kernel("permute_rows")
+def emit_permute_rows(k: Kernel) -> None:
+    """As `gather_rows`, of rows of which there is one for each pair."""
+    _copy_rows(k, lambda pair: pair)
+
+
+def _copy_rows(k: Kernel, source_of: Callable[[Val], Val]) -> None:
+    """Row p of the result is row `source_of(order[p])` of x."""
     f, type_ = k.f, k.signature.results[0]
     _, used, width = type_.max_shape
     row_bytes = type_.dtype.nbytes(width)
     begin, end = k.share(k.n * used)
     with f.loop(end, begin, name="row") as row:
-        token = f.load(k.pointer("order") + row * 4, I32).sext(I64) // used
-        source, target = k.pointer("x") + token * row_bytes, k.result() + row * row_bytes
+        taken = source_of(f.load(k.pointer("order") + row * 4, I32).sext(I64))
+        source, target = k.pointer("x") + taken * row_bytes, k.result() + row * row_bytes
         whole = row_bytes // _LINE.nbytes * _LINE.nbytes
         with f.loop(whole, step=_LINE.nbytes, name="line") as at:
             f.store(f.load(source + at, _LINE), target + at)

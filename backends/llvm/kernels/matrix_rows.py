@@ -1,4 +1,4 @@
-"""bias_add, scale_columns, scale_rows, slice, take_rows: float32 matrices, row by row.
+"""bias_add, scale_columns, scale_rows, slice, concat, take_rows: float32 matrices, row by row.
 
 Work is cut into pieces of a row, 256 columns each, so that threads share the one row of a decode
 step too.
@@ -6,10 +6,11 @@ step too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ggufc.backends.llvm.kernel import Kernel, kernel
-from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Type, Val, vec
+from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Function, Type, Val, vec
 from ggufc.backends.llvm.kernels.masks import first_lanes
 
 PIECE = 256
@@ -61,12 +62,28 @@ def emit_scale_rows(k: Kernel) -> None:
 def emit_slice(k: Kernel) -> None:
     """Columns start .. stop of each row."""
     (source,) = k.signature.named("x")
-    width, start = source.type.max_shape[1], int(k.signature.attribute("start"))
+    width, start = source.type.max_shape[-1], int(k.signature.attribute("start"))
 
     def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
         return load(k.pointer("x") + (row * width + column + start) * _BYTES, type_)
 
     emit_pieces(k, body)
+
+
+@kernel("concat")
+def emit_concat(k: Kernel) -> None:
+    """The columns of one part after another."""
+    start = 0
+    for operand, pointer in zip(k.signature.named("parts"), k.pointers("parts"), strict=True):
+        width = operand.type.max_shape[-1]
+
+        def body(
+            row: Val, column: Val, load: Load, type_: Type, part: Val = pointer, n: int = width
+        ) -> Val:
+            return load(part + (row * n + column) * _BYTES, type_)
+
+        emit_pieces(k, body, start, width)
+        start += width
 
 
 @kernel("take_rows")
@@ -81,28 +98,31 @@ def emit_take_rows(k: Kernel) -> None:
     emit_pieces(k, body)
 
 
-def emit_pieces(k: Kernel, body: Body) -> None:
-    """Fill the result, [n, width]: whole vectors of each piece, then the columns that are left."""
+def emit_pieces(k: Kernel, body: Body, start: int = 0, width: int | None = None) -> None:
+    """Fill `width` columns of the result, [..., N], from `start` on, all unless given: whole
+    vectors of each piece, then the columns that are left."""
     f, lanes = k.f, k.isa.vector_bits // 32
-    width = k.signature.results[0].max_shape[1]
+    _, *inner, columns = k.signature.results[0].max_shape
+    width = columns if width is None else width
     pieces = -(-width // PIECE)
-    begin, end = k.share(k.n * pieces)
+    begin, end = k.share(k.n * (math.prod(inner) * pieces))
     with f.loop(end, begin, name="piece") as piece:
         row, first = piece // pieces, piece % pieces * PIECE
+        out = k.result() + (row * columns + start) * _BYTES
         stop = f.smin(first + PIECE, width)
         whole = first + ((stop - first) & -lanes)
         with f.loop(whole, first, step=lanes, name="column") as column:
-            _emit_vector(k, body, row, column, lanes, None)
+            _emit_vector(f, body, row, column, lanes, None, out)
         if width % lanes:
             with f.if_(whole < stop):
-                _emit_vector(k, body, row, whole, lanes, first_lanes(f, stop - whole, lanes))
+                mask = first_lanes(f, stop - whole, lanes)
+                _emit_vector(f, body, row, whole, lanes, mask, out)
 
 
 def _emit_vector(
-    k: Kernel, body: Body, row: Val, column: Val, lanes: int, mask: Val | None
+    f: Function, body: Body, row: Val, column: Val, lanes: int, mask: Val | None, out: Val
 ) -> None:
-    f = k.f
-    at = k.result() + (row * k.signature.results[0].max_shape[1] + column) * _BYTES
+    at = out + column * _BYTES
     if mask is None:
         f.store(body(row, column, f.load, vec(F32, lanes)), at)
         return

@@ -1,5 +1,6 @@
 """Mixtures of experts: MLPs of which each token uses a few."""
 
+from ggufc.compiler.hparams import Experts
 from ggufc.compiler.models.blocks.basic import add, linear, width
 from ggufc.compiler.models.blocks.mlp import gated_mlp
 from ggufc.compiler.models.network import Layer
@@ -20,8 +21,7 @@ def mixture_mlp(layer: Layer, x: Value, activation: str = "silu") -> Value:
 def mixture(layer: Layer, x: Value, activation: str) -> Value:
     """The weighted sum of the experts that each token is sent to: [T, dim]. `activation` is one of
     a gated linear unit."""
-    experts = layer.params.experts
-    assert experts is not None
+    experts = experts_of(layer)
     ids, weights = routes(layer, x)
     order, places, starts = layer.b.group_experts(
         ids, experts=experts.count, name=f"{layer.prefix}ffn_experts.order"
@@ -46,10 +46,19 @@ def mixture(layer: Layer, x: Value, activation: str) -> Value:
     return layer.emit("combine_rows", out, places, weights, name="ffn_experts")
 
 
+def experts_of(layer: Layer) -> Experts:
+    """The layer's experts; a ModelError where it should have some."""
+    if layer.params.experts is None:
+        raise layer.tensors.fail(
+            f"layer {layer.index} has no experts; architecture"
+            f" {layer.hparams.architecture!r} has them in every layer"
+        )
+    return layer.params.experts
+
+
 def routes(layer: Layer, x: Value) -> tuple[Value, Value]:
     """The experts of each token, i32 [T, used], and their weights."""
-    experts, tensors = layer.params.experts, layer.tensors
-    assert experts is not None
+    experts, tensors = experts_of(layer), layer.tensors
     scores = linear(layer, "ffn_gate_inp", x, experts.count)
     name = f"{layer.prefix}exp_probs_b.bias"
     bias = tensors.vector(name, experts.count) if tensors.has(name) else None
@@ -70,25 +79,22 @@ def routes(layer: Layer, x: Value) -> tuple[Value, Value]:
 
 def stack(layer: Layer, name: str, rows: int, columns: int) -> Weight:
     """The matrices [rows, columns] of all experts."""
-    assert layer.params.experts is not None
-    shape = (layer.params.experts.count, rows, columns)
+    shape = (experts_of(layer).count, rows, columns)
     return layer.tensors.stack(f"{layer.prefix}{name}.weight", shape)
 
 
 def stacked_bias(layer: Layer, name: str, n: int) -> Weight | None:
     """The biases [n] of all experts, if they have any."""
-    assert layer.params.experts is not None
     full = f"{layer.prefix}{name}.bias"
     if not layer.tensors.has(full):
         return None
-    return layer.tensors.plain(full, (layer.params.experts.count, n))
+    return layer.tensors.plain(full, (experts_of(layer).count, n))
 
 
 def shared_expert(layer: Layer, x: Value, activation: str) -> Value:
     """The expert that every token uses, times a factor of the token's where the file has a gate
     for it: [T, dim]."""
-    assert layer.params.experts is not None
-    out = gated_mlp(layer, x, activation, layer.params.experts.shared_dim, "_shexp")
+    out = gated_mlp(layer, x, activation, experts_of(layer).shared_dim, "_shexp")
     name = f"{layer.prefix}ffn_gate_inp_shexp.weight"
     if not layer.tensors.has(name):
         return out
