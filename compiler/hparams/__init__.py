@@ -6,12 +6,13 @@ is checked before it is used: the file may be hostile.
 """
 
 from ggufc.compiler.hparams.keys import architecture_data
-from ggufc.compiler.hparams.params import Experts, HParams, LayerParams, Rope, Xielu, Yarn
+from ggufc.compiler.hparams.params import Experts, HParams, Latent, LayerParams, Rope, Xielu, Yarn
 from ggufc.compiler.hparams.reader import read_hparams
 
 __all__ = [
     "Experts",
     "HParams",
+    "Latent",
     "LayerParams",
     "Rope",
     "Xielu",

@@ -7,6 +7,7 @@ from ggufc.compiler.gguf import GGUFArray
 from ggufc.compiler.gguf.constants import INTEGER_KINDS
 from ggufc.compiler.hparams.experts import read_experts
 from ggufc.compiler.hparams.keys import Keys
+from ggufc.compiler.hparams.latent import latent_scale, read_latent
 from ggufc.compiler.hparams.limits import (
     MAX_CONTEXT,
     MAX_HEAD_DIM,
@@ -41,6 +42,9 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
     scale = keys.real("attention.scale", 0.0, MAX_SCALE, 0.0)
     xielus = read_xielus(keys, n_layers)
     experts = read_experts(keys, hidden)
+    latent = read_latent(keys, whole.rope)
+    if latent and not scale:
+        scale = latent_scale(keys, latent, whole.rope)
     shapes = [local if window else whole for window in windows]
     return tuple(
         LayerParams(
@@ -55,6 +59,7 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
             shapes[i].rope,
             xielus[i],
             experts[i],
+            latent,
         )
         for i in range(n_layers)
     )

@@ -66,6 +66,19 @@ class Experts:
 
 
 @dataclass(frozen=True)
+class Latent:
+    """Attention to keys and values that are kept as one latent vector of `rank` elements a token
+    (multi-head latent attention, DeepSeek-AI 2024). A head's query and key have `key_dim` elements,
+    the rotated ones included, its value has `value_dim`; `query_rank` is the width that queries
+    pass through, 0 for none."""
+
+    rank: int
+    query_rank: int
+    key_dim: int
+    value_dim: int
+
+
+@dataclass(frozen=True)
 class LayerParams:
     """What may differ from layer to layer.
 
@@ -85,6 +98,7 @@ class LayerParams:
     rope: Rope
     xielu: Xielu | None = None
     experts: Experts | None = None
+    latent: Latent | None = None
 
 
 @dataclass(frozen=True)

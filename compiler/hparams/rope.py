@@ -55,7 +55,8 @@ def read_scaling(keys: Keys, rope: Rope) -> Rope:
 def read_yarn(keys: Keys, rope: Rope, factor: float) -> Rope:
     """`rope` stretched by `factor` as YaRN does, sines and cosines included.
 
-    The latter are multiplied by m(1) / m(log multiplier), where m(x) = 1 + x ln(factor) / 10."""
+    The latter are multiplied by m(1) / m(log multiplier), where m(x) = 1 + x ln(factor) / 10;
+    by 1 where a multiplier goes into the scale of the scores instead."""
     yarn = Yarn(
         original_context=rope.short_context or keys.integer("context_length", 1, MAX_CONTEXT),
         beta_fast=keys.real("rope.scaling.yarn_beta_fast", 0.0, 1e6, 32.0),
@@ -65,6 +66,8 @@ def read_yarn(keys: Keys, rope: Rope, factor: float) -> Rope:
     multiplier = keys.real("rope.scaling.yarn_log_multiplier", 0.0, 1e3, 0.0)
     stretch = 0.1 * math.log(max(1.0, factor))
     own = (1.0 + stretch) / (1.0 + multiplier * stretch)
+    if multiplier and keys.is_among("stretched_scores"):
+        own = 1.0
     scale = keys.real("rope.scaling.yarn_attn_factor", *FACTOR, own)
     return replace(rope, factor=factor, yarn=yarn, scale=rope.scale * scale)
 

@@ -53,7 +53,8 @@ def _merge_ops(function: Function) -> None:
             continue
         kept = first.setdefault(_key(op), op)
         if kept is not op:
-            function.replace_uses(op.result, kept.result)
+            for result, same in zip(op.results, kept.results, strict=True):
+                function.replace_uses(result, same)
             function.erase(op)
 
 

@@ -25,9 +25,10 @@ PROMPTS = ("p1", "p7", "p33", "p130")
 LOCAL = ("gemma3", "llama", "llama-rope-llama3", "llama-tied", "qwen2", "qwen3")
 # Found beside the repository only.
 SHARED = (
-    "cohere2", "command-r", "exaone", "falcon", "gemma2", "glm4", "gpt2", "gptneox", "granite",
-    "granitemoe", "llama-bias-headdim", "minicpm", "mixtral", "olmo2", "olmoe", "phi2", "phi3",
-    "qwen2moe", "qwen3moe", "smollm3", "stablelm", "starcoder2",
+    "cohere2", "command-r", "deepseek2-lite", "deepseek2-v3", "exaone", "falcon", "gemma2",
+    "glm4", "gpt2", "gptneox", "granite", "granitemoe", "llama-bias-headdim", "minicpm",
+    "mixtral", "olmo2", "olmoe", "phi2", "phi3", "qwen2moe", "qwen3moe", "smollm3", "stablelm",
+    "starcoder2",
 )  # fmt: skip
 
 

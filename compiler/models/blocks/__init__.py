@@ -27,6 +27,7 @@ from ggufc.compiler.models.blocks.heads import (
     qkv,
     rotate,
 )
+from ggufc.compiler.models.blocks.latent import latent_attention
 from ggufc.compiler.models.blocks.layers import (
     Branch,
     add_branches,
@@ -56,6 +57,7 @@ __all__ = [
     "head_norms",
     "heads",
     "joined_gated_mlp",
+    "latent_attention",
     "layer_norm",
     "linear",
     "logits",
