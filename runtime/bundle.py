@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ggufc.runtime.errors import BundleError
-from ggufc.runtime.schema import from_plain, to_plain
+from ggufc.runtime.schema import from_plain, parse_yaml, to_plain, to_yaml
 
 FORMAT_VERSION = 1
 ABI_VERSION = 1
@@ -179,43 +179,6 @@ def checked_body(content: bytes) -> bytes:
             f"sha256 of the content is {found}, the first line says {stated}: damaged"
         )
     return body
-
-
-def to_yaml(data: Any) -> str:
-    """Plain data as YAML: one line for what holds no mapping, always by the same (Python)
-    writer."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        """Writes records such as a weight or a file on one line."""
-
-        def represent_mapping(
-            self, tag: str, mapping: Any, flow_style: bool | None = None
-        ) -> yaml.MappingNode:
-            node = super().represent_mapping(tag, mapping, flow_style)
-            values = [value for _, value in node.value]
-            node.flow_style = all(isinstance(v, yaml.ScalarNode) or v.flow_style for v in values)
-            return node
-
-    return yaml.dump(
-        data,
-        Dumper=Dumper,
-        sort_keys=False,
-        default_flow_style=None,
-        allow_unicode=True,
-        width=1_000_000,
-    )
-
-
-def parse_yaml(body: bytes) -> Any:
-    """Plain data, by libyaml where it is there."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        return yaml.load(body, Loader=loader)
-    except yaml.YAMLError as error:
-        raise BundleError(f"not YAML: {' '.join(str(error).split())}") from None
 
 
 class Bundle:

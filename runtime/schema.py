@@ -1,4 +1,4 @@
-"""Plain data (as YAML gives it) to frozen dataclasses and back, with the key in every error."""
+"""Frozen dataclasses to plain data and back, with the key in every error; plain data as YAML."""
 
 import dataclasses
 import types
@@ -64,3 +64,40 @@ def convert_list(item: Any, value: Any, where: str) -> tuple[Any, ...]:
 def describe(value: Any) -> str:
     """A value in an error message: its type and at most 40 characters of it."""
     return f"{type(value).__name__} {repr(value)[:40]}"
+
+
+def to_yaml(data: Any) -> str:
+    """Plain data as YAML: one line for what holds no mapping, always by the same (Python)
+    writer."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes records such as a weight or a file on one line."""
+
+        def represent_mapping(
+            self, tag: str, mapping: Any, flow_style: bool | None = None
+        ) -> yaml.MappingNode:
+            node = super().represent_mapping(tag, mapping, flow_style)
+            values = [value for _, value in node.value]
+            node.flow_style = all(isinstance(v, yaml.ScalarNode) or v.flow_style for v in values)
+            return node
+
+    return yaml.dump(
+        data,
+        Dumper=Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        allow_unicode=True,
+        width=1_000_000,
+    )
+
+
+def parse_yaml(body: bytes) -> Any:
+    """Plain data, by libyaml where it is there."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(body, Loader=loader)
+    except yaml.YAMLError as error:
+        raise BundleError(f"not YAML: {' '.join(str(error).split())}") from None
