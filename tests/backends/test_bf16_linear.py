@@ -11,6 +11,7 @@ from ggufc.backends.llvm.isa import ISAS, Isa
 from ggufc.backends.llvm.kernel import OpSignature
 from ggufc.backends.llvm.kernels import load
 from ggufc.ir import bf16_to_f32, f32_to_bf16
+from ggufc.ir.quants import QUANTS
 from tests.support.native import (
     aligned,
     assembly,
@@ -20,7 +21,7 @@ from tests.support.native import (
     runnable_isas,
 )
 from tests.support.signatures import tensor
-from tests.support.weights import QUANTIZED, MatrixWeight, product, random_weight, value, vector
+from tests.support.weights import LAYOUTS, MatrixWeight, product, random_weight, value, vector
 
 load()
 
@@ -34,6 +35,15 @@ def tile_isas() -> list[Isa]:
 
 
 ISA = pytest.mark.parametrize("isa", tile_isas(), ids=lambda isa: isa.name)
+# What is slow to emulate is tried on one layout of each kind.
+SOME = ("q4_1", "q5_0", "q8_0", "q6_k", "q2_k", "q1_0", "iq1_m", "iq2_s", "mxfp4", "nvfp4")
+
+
+def layouts_by_isa() -> list[object]:
+    """All layouts on the first, some on the others."""
+    first, *others = tile_isas()
+    cases = [(first, name) for name in LAYOUTS] + [(isa, name) for isa in others for name in SOME]
+    return [pytest.param(isa, name, id=f"{name}-{isa.name}") for isa, name in cases]
 
 
 def bf16_normal(tokens: int, k: int, seed: int) -> np.ndarray:
@@ -49,10 +59,10 @@ def rounded(weight: MatrixWeight) -> MatrixWeight:
     return copy
 
 
-@ISA
-@pytest.mark.parametrize("type_name", QUANTIZED)
+@pytest.mark.parametrize(("isa", "type_name"), layouts_by_isa())
 def test_products_are_those_of_rounded_weights(isa: Isa, type_name: str) -> None:
-    k = 768 if "k" in type_name else 672
+    block = QUANTS[type_name].block_size
+    k = 21 * block if block == 32 else 768
     weight = random_weight(type_name, 77, k, np.random.default_rng(0))
     x = bf16_normal(37, k, 1)
     operands = (value("x", f"bf16[T, {k}]"), weight.operand())

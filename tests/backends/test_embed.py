@@ -10,7 +10,7 @@ from ggufc.backends.llvm.kernel import OperandSignature, OpSignature
 from ggufc.backends.llvm.kernels import load
 from tests.support.native import aligned, build_kernel
 from tests.support.signatures import tensor
-from tests.support.weights import FLOATS, QUANTIZED, levels, random_weight, value
+from tests.support.weights import FLOATS, LAYOUTS, columns_of, levels, random_weight, value
 
 load()
 ISA = pytest.mark.parametrize("isa", levels(), ids=lambda isa: isa.name)
@@ -31,14 +31,19 @@ def embedded(
 
 
 @ISA
-@pytest.mark.parametrize("type_name", QUANTIZED + FLOATS)
-@pytest.mark.parametrize("scale", [1.0, 25.3])
-def test_rows_are_the_decoders(isa: Isa, type_name: str, scale: float) -> None:
-    k = {"f32": 37, "f16": 38, "bf16": 41}.get(type_name, 512 if "k" in type_name else 96)
-    weight = random_weight(type_name, 40, k, np.random.default_rng(0))
-    out = embedded(isa, weight.operand("table"), weight.packed, TOKENS, scale)
-    expected = weight.values[TOKENS] * np.float32(scale)
-    assert np.array_equal(out, expected)
+@pytest.mark.parametrize("type_name", LAYOUTS + FLOATS)
+def test_rows_are_the_decoders(isa: Isa, type_name: str) -> None:
+    weight = random_weight(type_name, 40, columns_of(type_name), np.random.default_rng(0))
+    out = embedded(isa, weight.operand("table"), weight.packed, TOKENS, 1.0)
+    assert np.array_equal(out, weight.values[TOKENS])
+
+
+@ISA
+@pytest.mark.parametrize("type_name", ["q4_1", "q2_k", "f16"])
+def test_rows_are_scaled(isa: Isa, type_name: str) -> None:
+    weight = random_weight(type_name, 40, columns_of(type_name), np.random.default_rng(3))
+    out = embedded(isa, weight.operand("table"), weight.packed, TOKENS, 25.3)
+    assert np.array_equal(out, weight.values[TOKENS] * np.float32(25.3))
 
 
 @ISA

@@ -10,11 +10,15 @@ from ggufc.backends.llvm.layouts import (
     RAW,
     layout_for,
     layout_named,
+    layout_reason,
     pack,
     packed_bytes,
     unpack,
 )
 from ggufc.ir import QUANTS, IRError
+from ggufc.ir.quant_codes import GRID_CODES
+from ggufc.ir.quant_grids import GRIDS
+from tests.support.shared import ROOT, require_shared
 from tests.support.weights import FLOATS, QUANTIZED, random_weight
 
 TYPES = QUANTIZED + FLOATS
@@ -38,6 +42,43 @@ def test_slices_of_bounded_size_give_the_same_bytes(
     monkeypatch.setattr(layouts, "_SLICE_BYTES", 1)
     assert np.array_equal(pack(type_name, weight.raw, 83, 512), whole)
     assert np.array_equal(unpack(layout_for(type_name), whole, 83, 512), weight.values)
+
+
+@pytest.mark.parametrize("source", ["", "rand_"])
+@pytest.mark.parametrize("type_name", QUANTIZED)
+def test_blocks_made_by_ggml_keep_their_values(type_name: str, source: str) -> None:
+    with np.load(ROOT / "tests" / "data" / "ir" / "dequant.npz") as data:
+        raw, values = data[f"{type_name}.{source}raw"], data[f"{type_name}.{source}deq"]
+    assert_unpacks_to(type_name, raw, values)
+
+
+@pytest.mark.parametrize("type_name", QUANTIZED)
+def test_all_blocks_made_by_ggml_keep_their_values(type_name: str) -> None:
+    with np.load(require_shared(f"models/dequant/{type_name.upper()}.npz")) as data:
+        for source in ("", "rand_"):
+            assert_unpacks_to(type_name, data[f"{source}raw"], data[f"{source}deq"])
+
+
+def assert_unpacks_to(type_name: str, raw: np.ndarray, values: np.ndarray) -> None:
+    n, k = values.shape
+    found = unpack(layout_for(type_name), pack(type_name, raw, n, k), n, k)
+    assert np.array_equal(found.view(np.uint32), values.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", ["iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_s"])
+def test_every_vector_of_a_grid_is_packed(name: str) -> None:
+    quant, grid = QUANTS[name], GRIDS[name.replace("iq1_m", "iq1_s")]
+    weight = random_weight(name, 64, 512 * 256 * 4 // 64, np.random.default_rng(5))
+    index = GRID_CODES[name](weight.raw.view(quant.fields)).index
+    assert len(np.unique(index)) == len(grid)
+    values = unpack(layout_for(name), weight.packed, weight.n, weight.k)
+    assert np.array_equal(values.view(np.uint32), weight.values.view(np.uint32))
+
+
+def test_what_is_repacked_is_said_to_be() -> None:
+    assert layout_reason("q2_k") == "own layout"
+    assert layout_reason("tq1_0") == "exact repack, ternary digits as 2-bit codes"
+    assert layout_for("iq2_xxs") is layout_for("iq2_s")
 
 
 @pytest.mark.parametrize("type_name", QUANTIZED)

@@ -17,8 +17,10 @@ from tests.support.native import aligned, build_kernel, kernel_module, object_co
 from tests.support.signatures import tensor
 from tests.support.weights import (
     FLOATS,
+    LAYOUTS,
     QUANTIZED,
     MatrixWeight,
+    columns_of,
     levels,
     product,
     q8a_rows,
@@ -32,11 +34,6 @@ load()
 ISA = pytest.mark.parametrize("isa", levels(), ids=lambda isa: isa.name)
 # Of |x| |W|^T: rounding of float32 sums of K / 32 terms.
 TOLERANCE = 1e-6
-
-
-def columns_of(type_name: str) -> int:
-    """A K that is not a whole number of units where the type allows it."""
-    return {"f32": 101, "f16": 103, "bf16": 98}.get(type_name, 512 if "k" in type_name else 96)
 
 
 def linear(
@@ -93,7 +90,7 @@ def test_float_products_are_exact_to_float32(isa: Isa, type_name: str) -> None:
 
 
 @ISA
-@pytest.mark.parametrize("type_name", QUANTIZED)
+@pytest.mark.parametrize("type_name", LAYOUTS)
 def test_a_tokens_result_depends_on_nothing_but_the_token(isa: Isa, type_name: str) -> None:
     rng = np.random.default_rng(1)
     weight = random_weight(type_name, 37, columns_of(type_name), rng)
@@ -107,7 +104,7 @@ def test_a_tokens_result_depends_on_nothing_but_the_token(isa: Isa, type_name: s
 
 
 @ISA
-@pytest.mark.parametrize("type_name", QUANTIZED)
+@pytest.mark.parametrize("type_name", LAYOUTS)
 def test_the_largest_codes_do_not_overflow(isa: Isa, type_name: str) -> None:
     rng = np.random.default_rng(2)
     k = columns_of(type_name)
@@ -120,7 +117,7 @@ def test_the_largest_codes_do_not_overflow(isa: Isa, type_name: str) -> None:
 
 
 @ISA
-@pytest.mark.parametrize("type_name", ["q8_0", "q4_1", "q6_k"])
+@pytest.mark.parametrize("type_name", LAYOUTS)
 def test_zero_blocks_give_zero(isa: Isa, type_name: str) -> None:
     k = columns_of(type_name)
     rng = np.random.default_rng(3)
@@ -190,7 +187,9 @@ def test_no_tokens_are_no_work(isa: Isa) -> None:
 
 
 @pytest.mark.parametrize("isa_name", ["x86-64-amx", "aarch64-dotprod", "aarch64"])
-@pytest.mark.parametrize("type_name", ["q8_0", "q5_k", "q6_k", "f16"])
+@pytest.mark.parametrize(
+    "type_name", ["q8_0", "q5_k", "q6_k", "f16", "q2_k", "iq1_m", "iq2_s", "mxfp4", "nvfp4"]
+)
 def test_other_machines_objects_stand_alone(isa_name: str, type_name: str) -> None:
     isa = isa_named(isa_name)
     weight = random_weight(type_name, 37, 512, np.random.default_rng(8))

@@ -1,4 +1,4 @@
-"""Conversions of 16-bit floats on every instruction set of this machine, and matrix tiles."""
+"""Conversions of small floats and lookups on every instruction set here, and matrix tiles."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from ggufc.backends.llvm.isa import Isa, isa_named
 from ggufc.backends.llvm.kernel_builder import (
     F32,
+    I8,
     I16,
     I64,
     PTR,
@@ -21,10 +22,19 @@ from ggufc.backends.llvm.kernel_builder import (
     Val,
     vec,
 )
-from ggufc.backends.llvm.lowering import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from ggufc.backends.llvm.lowering import (
+    bf16_to_f32,
+    e4m3_halved_to_f32,
+    e8m0_halved_to_f32,
+    f16_to_f32,
+    f32_to_bf16,
+    f32_to_f16,
+    lookup,
+)
 from ggufc.backends.llvm.lowering.tiles import tiles_of
 from ggufc.backends.llvm.optimize import data_layout
 from ggufc.ir import f32_to_bf16 as reference_f32_to_bf16
+from ggufc.ir.quant_reference import e4m3_halved, e8m0_halved
 from tests.support.native import aligned, load, runnable_isas
 
 ISA = pytest.mark.parametrize("isa", runnable_isas(), ids=lambda isa: isa.name)
@@ -43,7 +53,7 @@ def native(isa: Isa, body: Callable[[Function], None]) -> Callable[..., None]:
 
 def convert(isa: Isa, source: np.ndarray, to: type, op: Callable[[Val], Val]) -> np.ndarray:
     """Every element of the source through a conversion, as vectors and as scalars."""
-    types: dict[int, Type] = {2: I16, 4: F32}
+    types: dict[int, Type] = {1: I8, 2: I16, 4: F32}
     element = types[source.itemsize]
     results: list[np.ndarray] = []
     for lanes in (LANES, 0):
@@ -116,6 +126,31 @@ def test_nan_stays_nan(isa: Isa) -> None:
     assert np.isnan(halves.view(np.float16)).all()
     brains = convert(isa, source, np.uint16, f32_to_bf16)
     assert np.isnan((brains.astype(np.uint32) << np.uint32(16)).view(np.float32)).all()
+
+
+@ISA
+def test_every_eight_bit_scale_widens_exactly(isa: Isa) -> None:
+    codes = np.arange(256, dtype=np.uint8)
+    assert np.array_equal(convert(isa, codes, np.float32, e8m0_halved_to_f32), e8m0_halved(codes))
+    finite = np.append(codes[:127], 0).astype(np.uint8)
+    found = convert(isa, finite, np.float32, lambda x: e4m3_halved_to_f32(isa, x))
+    assert np.array_equal(found, e4m3_halved(finite))
+
+
+@ISA
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_lookups_pick_from_a_table(isa: Isa, lanes: int) -> None:
+    rng = np.random.default_rng(2)
+    table = rng.permutation(np.arange(0, 256, 17))
+    indices, out = aligned(lanes, np.uint8), aligned(lanes, np.uint8)
+    indices[:] = rng.permutation(np.arange(lanes) % 16)
+
+    def body(f: Function) -> None:
+        value = f.load(f.arg("source"), vec(I8, lanes))
+        f.store(lookup(isa, table.tolist(), value), f.arg("target"))
+
+    native(isa, body)(indices.ctypes.data, out.ctypes.data, 0)
+    assert np.array_equal(out, table[indices])
 
 
 @pytest.mark.parametrize("rows", [16, 5])

@@ -25,14 +25,20 @@ def random_weight_bytes(rng: np.random.Generator, type_name: str, shape: Sequenc
     fields = [f for f in _HALF_SCALES if f in names and blocks.dtype[f] == np.float16]
     for field in fields:
         blocks[field] = rng.uniform(0.5, 1.0, count) * rng.choice([-1, 1], count)
-    _tame(rng, type_name, blocks)
+    tame(rng, type_name, blocks)
     spread = decode(type_name, blocks.tobytes(), shape).std()
     for field in fields:
         blocks[field] = blocks[field] * (_SPREAD / spread)
     return blocks.tobytes()
 
 
-def _tame(rng: np.random.Generator, type_name: str, blocks: np.ndarray) -> None:
+def half_scales(blocks: np.ndarray) -> list[str]:
+    """The fields of blocks that are float16 scales or minima."""
+    names = blocks.dtype.names or ()
+    return [f for f in _HALF_SCALES if f in names and blocks.dtype[f] == np.float16]
+
+
+def tame(rng: np.random.Generator, type_name: str, blocks: np.ndarray) -> None:
     """Sane scales for the types that keep them elsewhere than in a float16 field."""
     count = len(blocks)
     if type_name == "mxfp4":

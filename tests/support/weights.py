@@ -15,10 +15,19 @@ from ggufc.backends.llvm.layouts import layout_for, pack
 from ggufc.ir import Q8aArray, TensorType, decode, dtype, quantize_q8a
 from ggufc.ir.quants import QUANTS
 from tests.support.native import aligned, runnable_isas
+from tests.support.random_weights import half_scales, tame
 from tests.support.signatures import tensor
 
-QUANTIZED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k")
+QUANTIZED = tuple(row.name for row in QUANTS.values() if row.is_quantized)
+# One for each quantised layout: the types that share one differ in how they are packed only.
+LAYOUTS = tuple(name for name in QUANTIZED if layout_for(name).type_name == name)
 FLOATS = ("f32", "f16", "bf16")
+
+
+def columns_of(type_name: str) -> int:
+    """A K that is not a whole number of units where the type allows it."""
+    odd = {"f32": 101, "f16": 103, "bf16": 98}
+    return odd.get(type_name) or 3 * max(QUANTS[type_name].block_size, 32)
 
 
 def levels() -> list[Isa]:
@@ -66,8 +75,9 @@ def random_weight(
         blocks["x"] = rng.standard_normal(count, np.float32).view(np.uint32) >> 16
     elif not quant.is_quantized:
         blocks["x"] = rng.standard_normal(count, np.float32)
-    for field in {"d", "dmin", "m"} & set(quant.fields.names or ()):
+    for field in half_scales(blocks):
         blocks[field] = 0.02 * rng.standard_normal(count, np.float32)
+    tame(rng, type_name, blocks)
     return MatrixWeight(type_name, n, k, blocks.view(np.uint8))
 
 

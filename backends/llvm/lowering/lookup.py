@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel_builder import I8, Val
@@ -14,34 +14,44 @@ _X86 = (
     (32, "avx2", "x86.avx2.pshuf.b"),
     (16, "ssse3", "x86.ssse3.pshuf.b.128"),
 )
-_NEON_BYTES = 16
+_PART = 16
 
 
 def lookup(isa: Isa, table: Sequence[int], indices: Val) -> Val:
     """table[i] for every byte i of a vector of 16 bytes or a multiple; `table` has 16 bytes."""
-    if isa.machine == "aarch64":
-        return _neon(table, indices)
     for size, feature, name in _X86:
         if feature in isa.features and indices.type.lanes == size:
             content = indices.f.const_lanes(I8, list(table) * (size // len(table)))
             return indices.f.intrinsic(name, indices.type, [content, indices])
-    return _selected(table, indices)
+    return _in_parts(_neon if isa.machine == "aarch64" else _selected, table, indices)
 
 
-def _neon(table: Sequence[int], indices: Val) -> Val:
-    f, content = indices.f, indices.f.const_lanes(I8, table)
-    parts = []
-    for first in range(0, indices.type.lanes, _NEON_BYTES):
-        part = f.shuffle(indices, None, range(first, first + _NEON_BYTES))
-        args = [content, part]
-        parts.append(f.intrinsic("aarch64.neon.tbl1", content.type, args, (content.type,)))
+def _in_parts(one: Callable[[Sequence[int], Val], Val], table: Sequence[int], indices: Val) -> Val:
+    f, starts = indices.f, range(0, indices.type.lanes, _PART)
+    parts = [one(table, f.shuffle(indices, None, range(i, i + _PART))) for i in starts]
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [f.shuffle(a, b, range(2 * a.type.lanes)) for a, b in pairs]
     return parts[0]
 
 
+def _neon(table: Sequence[int], indices: Val) -> Val:
+    content = indices.f.const_lanes(I8, table)
+    args = [content, indices]
+    return indices.f.intrinsic("aarch64.neon.tbl1", content.type, args, (content.type,))
+
+
 def _selected(table: Sequence[int], indices: Val) -> Val:
+    """A call, since there are too many instructions to repeat them for every vector."""
+    module, name = indices.f.module, f"lookup.{bytes(table).hex()}"
+    if name not in module.functions:
+        attributes = "nounwind noinline"
+        f = module.function(name, [("indices", indices.type)], indices.type, attributes=attributes)
+        f.ret(_select(table, f.arg("indices")))
+    return indices.f.call(module.functions[name].ref, indices.type, [indices])
+
+
+def _select(table: Sequence[int], indices: Val) -> Val:
     """Halves of the table are chosen bit by bit."""
     f = indices.f
     chosen = [f.const(indices.type, entry) for entry in table]
