@@ -31,14 +31,6 @@ from ggufc.runtime.bundle import (
     Weight,
 )
 
-OTHER_BYTES = 32 << 20
-
-
-def expected_bytes(stages: Stages) -> int:
-    """About how many bytes the bundle will have."""
-    code = sum(len(compiled.object) for compiled in stages.objects.values())
-    return sum(entry.bytes for entry in weight_table(stages)) + code + OTHER_BYTES
-
 
 def weight_table(stages: Stages) -> tuple[Weight, ...]:
     """All weights by place. Raises CompileError if the instruction sets disagree about one."""
@@ -93,7 +85,9 @@ def pack_weights(bundle: BundleWriter, gguf: GGUFFile, stages: Stages, show: Pro
     """Write weights.bin, one weight after another."""
     table = weight_table(stages)
     weights = stages.any_planned.weights
-    show.step("Pack the weights", sum(entry.bytes for entry in table))
+    total = sum(entry.bytes for entry in table)
+    bundle.check_space(total)
+    show.step("Pack the weights", total)
     with bundle.weights() as file:
         for entry in table:
             file.write_at(entry.offset, packed(gguf, weights[entry.name], entry))

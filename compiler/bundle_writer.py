@@ -26,7 +26,7 @@ from ggufc.compiler.errors import CompileError, shown
 from ggufc.runtime.bundle import CHUNK_BYTES, MANIFEST, WEIGHTS, Checksums, FileEntry, Manifest
 
 Bytes = npt.NDArray[np.uint8]
-MARGIN_BYTES = 16 << 20
+MARGIN_BYTES = 4 << 20
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -81,7 +81,7 @@ class BundleWriter:
         if free < needed + MARGIN_BYTES:
             raise CompileError(
                 f"{shown(str(self.destination.parent), 400)}: the bundle needs about "
-                f"{needed + MARGIN_BYTES} bytes, the disk has {free} left"
+                f"{needed + MARGIN_BYTES} more bytes, the disk has {free} left"
             )
 
     def add(self, path: str, content: bytes) -> None:

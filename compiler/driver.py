@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ggufc.backends.llvm import Isa, compile_module, module_text
 from ggufc.compiler import assemble
-from ggufc.compiler.bundle_writer import BundleWriter
+from ggufc.compiler.bundle_writer import BundleWriter, disk_errors
 from ggufc.compiler.errors import CompileError
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.compiler.models import GraphOptions, build
@@ -74,8 +74,8 @@ def compile_model(
         if stop_after is not None:
             return NO_BUNDLE
         with writer as bundle:
-            bundle.check_space(assemble.expected_bytes(stages))
-            prompt.save(bundle.folder)
+            with disk_errors(bundle.folder):
+                prompt.save(bundle.folder)
             assemble.add_code(bundle, stages, options.keep_ir)
             assemble.pack_weights(bundle, gguf, stages, show)
             show.step("Finish the bundle")

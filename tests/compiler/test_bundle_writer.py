@@ -103,7 +103,7 @@ def test_too_little_space_is_noticed_first(
         free = 1000
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
-    with pytest.raises(CompileError, match=r"needs about \d+ bytes, the disk has 1000 left"):
+    with pytest.raises(CompileError, match=r"needs about \d+ more bytes, the disk has 1000 left"):
         compile_model(source, target, CompileOptions())
     assert list(target.parent.iterdir()) == []
 
