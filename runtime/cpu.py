@@ -94,10 +94,8 @@ def choose_object(objects: Iterable[NativeObject], isa: str | None = None) -> Na
         if reason is None:
             return candidate
         reasons.append(f"{candidate.isa} {reason}")
-    raise MachineError(
-        f"this machine cannot run the bundle's code: {'; '.join(reasons)}; "
-        "compile with --target portable to run anywhere"
-    )
+    hint = "" if isa else "; compile with --target portable to run anywhere"
+    raise MachineError(f"this machine cannot run the bundle's code: {'; '.join(reasons)}{hint}")
 
 
 def obstacle(candidate: NativeObject, family: str, offered: frozenset[str]) -> str | None:
