@@ -11,14 +11,10 @@ from ggufc.backends.llvm import ISAS, host_isas
 from ggufc.backends.llvm.isa import Isa
 from tests.backends.test_graphs import conversation
 from tests.support.c_backend import CBackend, tools
-from tests.support.planned_models import QUANTISED, planned_model
+from tests.support.planned_models import QUANTISED, PlannedModel, mixed_model, planned_model
 
 # What qemu emulates of x86-64 depends on its version, so foreign means aarch64.
-ISA = pytest.mark.parametrize(
-    "isa",
-    [isa for isa in ISAS.values() if isa.machine == "aarch64" or isa.name == host_isas()[0]],
-    ids=lambda isa: isa.name,
-)
+TRIED = [isa for isa in ISAS.values() if isa.machine == "aarch64" or isa.name == host_isas()[0]]
 
 
 def need_tools(isa: Isa) -> None:
@@ -26,19 +22,29 @@ def need_tools(isa: Isa) -> None:
         pytest.skip(f"no C compiler for {isa.machine}, or nothing to run its programs with")
 
 
-@ISA
-@pytest.mark.parametrize(("architecture", "type_name"), [("gemma3", "f32"), ("llama", "q4_k")])
-def test_a_c_program_computes_the_same(
-    isa: Isa, architecture: str, type_name: str, tmp_path: Path
-) -> None:
+def model_of(kind: str) -> PlannedModel:
+    if kind == "gemma3 f32":
+        return planned_model("gemma3")
+    return planned_model("llama", "q4_k", **QUANTISED) if kind == "llama q4_k" else mixed_model()
+
+
+def cases() -> list[object]:
+    """Two models on every instruction set; many types where dot products are NEON's."""
+    kinds = {isa: ["gemma3 f32", "llama q4_k"] for isa in TRIED}
+    kinds[ISAS["aarch64-dotprod"]] = ["gemma3 f32", "llama mixed"]
+    return [pytest.param(isa, k, id=f"{k}-{isa.name}") for isa in kinds for k in kinds[isa]]
+
+
+@pytest.mark.parametrize(("isa", "kind"), cases())
+def test_a_c_program_computes_the_same(isa: Isa, kind: str, tmp_path: Path) -> None:
     need_tools(isa)
-    model = planned_model(architecture, type_name, **({} if type_name == "f32" else QUANTISED))
+    model = model_of(kind)
     expected = conversation(model.reference(context=64, sequences=3))
     runs = []
     for threads in (1, 3):
         with CBackend(model, model.compiled(isa.name), tmp_path, threads) as backend:
             runs.append(conversation(backend))
-    tolerance = 1e-4 if type_name == "f32" else 0.05
+    tolerance = 1e-4 if kind == "gemma3 f32" else 0.05
     for found, again, wanted in zip(*runs, expected, strict=True):
         assert np.abs(found - wanted).max() < tolerance * np.abs(wanted).max()
         assert found.tobytes() == again.tobytes()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,10 +25,15 @@ from ggufc.compiler.passes.quantize_activations import Compute
 from ggufc.compiler.pipelines import to_fused, to_planned
 from ggufc.compiler.sources import weight_bytes
 from ggufc.ir import Module, Weight, decode
-from tests.support.tiny_gguf import TinyModel, tiny_model
+from tests.support.random_weights import random_weight_bytes
+from tests.support.tiny_gguf import TinyModel, TinyTensor, tiny_model
 
 # Sizes that matrices of every block type can have.
 QUANTISED: dict[str, Any] = {"dim": 256, "hidden_dim": 256, "head_dim": 64}
+MIXED = (
+    "q2_k", "q3_k", "iq1_m", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq2_0", "mxfp4",
+    "nvfp4", "q1_0", "q2_0", "q5_0", "q6_k", "q4_k",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +93,19 @@ def plan_model(
             names = [n for n, w in planned.weights.items() if w.offset is not None]
             raw = {n: weight_bytes(gguf, planned.weights[n]).copy() for n in names}
     return PlannedModel(planned, raw)
+
+
+@cache
+def mixed_model() -> PlannedModel:
+    """A tiny llama whose matrices are of many types: each whose values are looked up or have few
+    bits, and some of the others."""
+    model, rng = tiny_model(**QUANTISED), np.random.default_rng(3)
+    matrices = [name for name, tensor in model.tensors.items() if len(tensor.shape) == 2]
+    for name, type_name in zip(matrices, cycle(MIXED), strict=False):
+        shape = model.tensors[name].shape
+        content = random_weight_bytes(rng, type_name, shape)
+        model.tensors[name] = TinyTensor(type_name, shape, content)
+    return plan_model(model)
 
 
 @cache
