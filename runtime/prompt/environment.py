@@ -131,6 +131,8 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
             obj._fail_with_undefined_error()
         if self._has(obj, attribute):
             return self._attribute(obj, attribute)
+        if attribute.startswith("__") and not isinstance(obj, dict):
+            raise _unsafe(obj, attribute)
         try:
             return self._item(obj, attribute)
         except (TypeError, LookupError):

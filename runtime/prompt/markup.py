@@ -6,9 +6,10 @@ trained on what it wrote.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Self
 
-from ggufc.runtime.prompt.marked import Marked, joined, marks_of, plain
+from ggufc.runtime.prompt.marked import Marked, full_marks, joined, marks_of, plain
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&#39;", '"': "&#34;"}
 
@@ -35,6 +36,13 @@ class SafeMarked(Marked):
 
     def _operand(self, text: str) -> str:
         return escaped(text)
+
+    # Not merely inherited: Python asks the right operand first only if it has its own.
+    def __radd__(self, other: str) -> Self:
+        return super().__radd__(other)
+
+    def __iter__(self) -> Iterator[Marked]:  # type: ignore[override]
+        return map(Marked, str.__iter__(self), full_marks(self))
 
     def __str__(self) -> str:
         return Marked(plain(self), self._marks)

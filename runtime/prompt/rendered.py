@@ -20,6 +20,9 @@ class Span:
     stop: int
     source: Source
 
+    def __len__(self) -> int:
+        return self.stop - self.start
+
 
 @dataclass(frozen=True)
 class Rendered:
@@ -43,7 +46,7 @@ class Rendered:
     def mask(self, *authors: Author) -> bytes:
         """One byte a character: 1 where one of `authors` wrote it, else 0."""
         return b"".join(
-            (b"\1" if span.source.author in authors else b"\0") * (span.stop - span.start)
+            (b"\1" if span.source.author in authors else b"\0") * len(span)
             for span in self.spans()
         )
 
