@@ -10,7 +10,8 @@ from ggufc.compiler.passes.matching import are_in_blocks, defining_op
 from ggufc.ir import F32, Function, Module, Op, Rewriter, Value, Weight
 
 _ACTIVATIONS = {"int8": "q8a", "bf16": "bf16"}
-_PRODUCTS = ("linear", "linear_glu", "expert_linear", "expert_glu")
+_LINEARS = ("linear", "linear_glu")
+_PRODUCTS = (*_LINEARS, "expert_linear", "expert_glu")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class QuantizeActivations(Pass):
             %b = linear(%x, [@w1])                %a = linear(%xq, [@w0])
                                                   %b = linear(%xq, [@w1])
 
-    Rows that are gathered for experts are quantised before, once for all experts of a token.
+    Rows that are gathered for experts are quantised before, once for all experts of a token. Where
+    all weights of other linears are F32, experts are computed in float32, too, whatever their type.
     """
 
     name: ClassVar[str] = "quantize-activations"
@@ -46,29 +48,36 @@ class QuantizeActivations(Pass):
 
     def run(self, module: Module) -> None:
         """Each function with the activations of its compute mode."""
+        if _is_float32(module):
+            return
         for function in module.functions.values():
             _quantize_inputs(module, function, self.compute.activation(function.name))
 
 
+def _is_float32(module: Module) -> bool:
+    """Whether a model asks for float32 throughout: its linears but those of experts have it."""
+    plain = [op for f in module.functions.values() for op in f.ops if op.name in _LINEARS]
+    return bool(plain) and all(weight.type.dtype == F32 for op in plain for weight in op.weights())
+
+
 def _quantize_inputs(module: Module, function: Function, to: str) -> None:
-    quantized: dict[Value, Value] = {}
+    made: dict[Value, Value] = {}
     for op in list(function.ops):
-        if not _takes_quantized(op):
-            continue
-        x = op.value("x")
-        if x not in quantized:
-            quantized[x] = _quantized(Rewriter(function, module, op), x, to)
-        op.set_operand("x", quantized[x])
+        if _takes_quantized(op):
+            rewriter = Rewriter(function, module, op)
+            op.set_operand("x", _quantized(rewriter, op.value("x"), to, made))
 
 
-def _quantized(rewriter: Rewriter, x: Value, to: str) -> Value:
-    gather = defining_op(x, "gather_rows")
-    source = x if gather is None else gather.value("x")
-    made: Value = rewriter.create("quantize", source, to=to, name=f"{source.name}.{to}")
-    if gather is None:
-        return made
-    gathered: Value = rewriter.create("gather_rows", made, gather.value("order"), name=x.name)
-    return gathered
+def _quantized(rewriter: Rewriter, x: Value, to: str, made: dict[Value, Value]) -> Value:
+    """The value that stands for x; `made` has those that there are."""
+    if x not in made:
+        gather, name = defining_op(x, "gather_rows"), f"{x.name}.{to}"
+        if gather is None:
+            made[x] = rewriter.create("quantize", x, to=to, name=name)
+        else:
+            source = _quantized(rewriter, gather.value("x"), to, made)
+            made[x] = rewriter.create("gather_rows", source, gather.value("order"), name=name)
+    return made[x]
 
 
 def _takes_quantized(op: Op) -> bool:

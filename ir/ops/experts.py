@@ -50,7 +50,7 @@ def _ranges(starts: Array) -> Iterator[tuple[int, slice]]:
 def _products(x: Runtime, starts: Array, weight: F32Array, bias: F32Array | None) -> F32Array:
     """Every row of x [T, K, D] times its expert's matrix, plus its bias: [T K, N]."""
     rows = to_f32(x).reshape(-1, x.shape[-1])
-    out = np.empty((len(rows), weight.shape[1]), np.float32)
+    out = np.zeros((len(rows), weight.shape[1]), np.float32)
     for expert, own in _ranges(starts):
         out[own] = matmul_transposed(rows[own], weight[expert])
         if bias is not None:

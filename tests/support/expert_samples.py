@@ -135,6 +135,13 @@ def _expert_linear() -> Iterator[OpSample]:
             weight = s.weight("w", 6, 37, 256, type_name=type_name)
             yield s.returns(s.builder.expert_linear(x, starts, weight))
 
+    floats = (("mxfp4", 96), ("q5_1", 32), ("nvfp4", 64), ("q5_k", 256), ("q6_k", 256))
+    for type_name, width in floats:
+        s = Sketch("expert_linear", f"{type_name}-float", 11)
+        x, starts = _rows(s, width, 6, None)
+        weight = s.weight("w", 6, 37, width, type_name=type_name)
+        yield s.returns(s.builder.expert_linear(x, starts, weight))
+
 
 @samples_of("expert_glu")
 def _expert_glu() -> Iterator[OpSample]:

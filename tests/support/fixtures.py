@@ -26,9 +26,9 @@ LOCAL = ("gemma3", "llama", "llama-rope-llama3", "llama-tied", "qwen2", "qwen3")
 # Found beside the repository only.
 SHARED = (
     "cohere2", "command-r", "deepseek2-lite", "deepseek2-v3", "exaone", "falcon", "gemma2",
-    "glm4", "gpt2", "gptneox", "granite", "granitemoe", "llama-bias-headdim", "minicpm",
-    "mixtral", "olmo2", "olmoe", "phi2", "phi3", "qwen2moe", "qwen3moe", "smollm3", "stablelm",
-    "starcoder2",
+    "glm4", "gpt-oss-mxfp4", "gpt2", "gptneox", "granite", "granitemoe", "llama-bias-headdim",
+    "minicpm", "mixtral", "olmo2", "olmoe", "phi2", "phi3", "qwen2moe", "qwen3moe", "smollm3",
+    "stablelm", "starcoder2",
 )  # fmt: skip
 
 

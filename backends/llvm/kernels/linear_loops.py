@@ -106,10 +106,10 @@ def _matrix(operand: OperandSignature, pointer: Val) -> Matrix:
 def check_activation(k: Kernel, layout: Layout) -> None:
     """A CodegenError where x is not what weights in this layout are multiplied with."""
     (x,) = k.signature.named("x")
-    if (layout.name in FORMATS) == (x.type.dtype.name == "f32"):
+    if layout.name not in FORMATS and x.type.dtype.name != "f32":
         raise CodegenError(
             f"a weight in layout {layout.name} cannot be multiplied with {x.type.dtype} "
-            "activations; quantised layouts take q8a or bf16, the others f32"
+            "activations; it takes f32"
         )
 
 
@@ -162,7 +162,8 @@ class TileLoops(Loops):
         """Write the loops."""
         (x,) = self.k.signature.named("x")
         columns = max_dim(x.type.shape[-1])
-        self._stride = Q8aRow(columns).stride if x.type.dtype.name == "q8a" else 4 * columns
+        self._activation = x.type.dtype.name
+        self._stride = Q8aRow(columns).stride if self._activation == "q8a" else 4 * columns
         most = max_dim(x.type.shape[0])
         self._shapes = [s for s in tile_shapes(self.k.isa) if s.tokens == 1 or s.tokens <= most]
         widest = self._shapes[0].tokens
@@ -187,7 +188,15 @@ class TileLoops(Loops):
         ahead = self.k.signature.phase == "decode"
         module, isa = self.f.module, self.k.isa
         for matrix, sums in zip(segment.matrices, self._sums[shape.tokens].pointers, strict=True):
-            tile = tile_function(module, isa, matrix.layout, matrix.k, shape, prefetch=ahead)
+            tile = tile_function(
+                module,
+                isa,
+                matrix.layout,
+                matrix.k,
+                shape,
+                prefetch=ahead,
+                activation=self._activation,
+            )
             self.f.call(tile, VOID, [matrix.group(group), x, sums])
 
 

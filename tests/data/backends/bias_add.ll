@@ -20,42 +20,44 @@ piece.body.1:
   %v9 = udiv i64 %v8, 1
   %v10 = urem i64 %v8, 1
   %v11 = mul i64 %v10, 256
-  %v12 = add i64 %v11, 256
-  %v13 = call i64 @"llvm.smin.i64"(i64 %v12, i64 64)
-  %v14 = sub i64 %v13, %v11
-  %v15 = and i64 %v14, -8
-  %v16 = add i64 %v11, %v15
+  %v12 = mul i64 %v9, 64
+  %v13 = add i64 %v12, 0
+  %v14 = mul i64 %v13, 4
+  %v15 = getelementptr inbounds i8, ptr %r0, i64 %v14
+  %v16 = add i64 %v11, 256
+  %v17 = call i64 @"llvm.smin.i64"(i64 %v16, i64 64)
+  %v18 = sub i64 %v17, %v11
+  %v19 = and i64 %v18, -8
+  %v20 = add i64 %v11, %v19
   br label %column.pre.1
 column.pre.1:
-  %v17 = icmp slt i64 %v11, %v16
-  br i1 %v17, label %column.body.1, label %column.done.1
+  %v21 = icmp slt i64 %v11, %v20
+  br i1 %v21, label %column.body.1, label %column.done.1
 column.body.1:
-  %v18 = phi i64 [ %v11, %column.pre.1 ], [ %column.body.1.next, %column.latch.1 ]
-  %v19 = mul i64 %v9, 64
-  %v20 = add i64 %v19, %v18
-  %v21 = mul i64 %v20, 4
-  %v22 = getelementptr inbounds i8, ptr %r0, i64 %v21
-  %v23 = mul i64 %v9, 64
-  %v24 = add i64 %v23, %v18
-  %v25 = mul i64 %v24, 4
-  %v26 = getelementptr inbounds i8, ptr %a0, i64 %v25
-  %v27 = load <8 x float>, ptr %v26, align 4
-  %v28 = mul i64 %v18, 4
-  %v29 = getelementptr inbounds i8, ptr %a1, i64 %v28
-  %v30 = load <8 x float>, ptr %v29, align 4
-  %v31 = fadd <8 x float> %v27, %v30
-  store <8 x float> %v31, ptr %v22, align 4
+  %v22 = phi i64 [ %v11, %column.pre.1 ], [ %column.body.1.next, %column.latch.1 ]
+  %v23 = mul i64 %v22, 4
+  %v24 = getelementptr inbounds i8, ptr %v15, i64 %v23
+  %v25 = mul i64 %v9, 64
+  %v26 = add i64 %v25, %v22
+  %v27 = mul i64 %v26, 4
+  %v28 = getelementptr inbounds i8, ptr %a0, i64 %v27
+  %v29 = load <8 x float>, ptr %v28, align 4
+  %v30 = mul i64 %v22, 4
+  %v31 = getelementptr inbounds i8, ptr %a1, i64 %v30
+  %v32 = load <8 x float>, ptr %v31, align 4
+  %v33 = fadd <8 x float> %v29, %v32
+  store <8 x float> %v33, ptr %v24, align 4
   br label %column.latch.1
 column.latch.1:
-  %column.body.1.next = add nuw nsw i64 %v18, 8
-  %v32 = icmp slt i64 %column.body.1.next, %v16
-  br i1 %v32, label %column.body.1, label %column.done.1
+  %column.body.1.next = add nuw nsw i64 %v22, 8
+  %v34 = icmp slt i64 %column.body.1.next, %v20
+  br i1 %v34, label %column.body.1, label %column.done.1
 column.done.1:
   br label %piece.latch.1
 piece.latch.1:
   %piece.body.1.next = add nuw nsw i64 %v8, 1
-  %v33 = icmp slt i64 %piece.body.1.next, %v6
-  br i1 %v33, label %piece.body.1, label %piece.done.1
+  %v35 = icmp slt i64 %piece.body.1.next, %v6
+  br i1 %v35, label %piece.body.1, label %piece.done.1
 piece.done.1:
   ret void
 }
