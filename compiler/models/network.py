@@ -12,7 +12,8 @@ from ggufc.ir.numerics import F32Array
 
 CONTEXT_UNIT = 64
 ROPE_DIVISORS = "rope_freqs.weight"
-DIVISOR_RANGE = (1e-3, 1e6)
+# Divisors that large stand for pairs that do not turn.
+DIVISOR_RANGE = (1e-3, 1e36)
 
 
 class Scope:

@@ -10,6 +10,7 @@ from ggufc.compiler.models.blocks.attention import (
     alibi_slopes,
     attend,
     attention_output,
+    look_up,
     rotated_attention,
     shared_width_scale,
     sloped_attention,
@@ -26,6 +27,7 @@ from ggufc.compiler.models.blocks.heads import (
     projection_norms,
     qkv,
     rotate,
+    rotated,
 )
 from ggufc.compiler.models.blocks.latent import latent_attention
 from ggufc.compiler.models.blocks.layers import (
@@ -36,7 +38,13 @@ from ggufc.compiler.models.blocks.layers import (
     pre_norm_layers,
 )
 from ggufc.compiler.models.blocks.mlp import gated, gated_mlp, joined_gated_mlp, plain_mlp
-from ggufc.compiler.models.blocks.norms import Norm, bare_layer_norm, layer_norm, rms_norm
+from ggufc.compiler.models.blocks.norms import (
+    Norm,
+    bare_layer_norm,
+    bare_rms_norm,
+    layer_norm,
+    rms_norm,
+)
 
 __all__ = [
     "Branch",
@@ -48,6 +56,7 @@ __all__ = [
     "attend",
     "attention_output",
     "bare_layer_norm",
+    "bare_rms_norm",
     "clamped",
     "each_head_norms",
     "embedding",
@@ -61,6 +70,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "logits",
+    "look_up",
     "mixture",
     "mixture_mlp",
     "parallel_layers",
@@ -71,6 +81,7 @@ __all__ = [
     "qkv",
     "rms_norm",
     "rotate",
+    "rotated",
     "rotated_attention",
     "scaled",
     "shared_width_scale",

@@ -22,13 +22,25 @@ def attend(
     """Attention of `q` to the cache, once `k` and `v` are in it, with all heads side by side:
     [T, n_heads * value_dim]. `scale` is the model's own unless given; `slopes` and `sinks`
     [n_heads] are those of the op."""
-    net, params = layer.net, layer.params
-    place = net.positions, net.sequences, *layer.caches
-    layer.b.emit("kv_write", k, v, *place)
+    layer.b.emit("kv_write", k, v, layer.net.positions, layer.net.sequences, *layer.caches)
+    return look_up(layer, q, scale, slopes, sinks)
+
+
+def look_up(
+    layer: Layer,
+    q: Value,
+    scale: float | None = None,
+    slopes: Weight | None = None,
+    sinks: Weight | None = None,
+) -> Value:
+    """As `attend`, where keys and values are in the cache already."""
+    params = layer.params
     out = layer.emit(
         "attention",
         q,
-        *place,
+        layer.net.positions,
+        layer.net.sequences,
+        *layer.caches,
         slopes=slopes,
         sinks=sinks,
         scale=params.attention_scale if scale is None else scale,

@@ -82,9 +82,12 @@ def clamped(layer: Layer, q: Value, k: Value, v: Value) -> tuple[Value, Value, V
 
 
 def rotate(layer: Layer, q: Value, k: Value, pairing: str) -> tuple[Value, Value]:
-    """Queries and keys turned by the angles of their positions; `pairing` is "interleaved"
-    (elements 2i and 2i + 1 make a pair) or "half" (i and i + half)."""
+    """Queries and keys turned by the angles of their positions."""
+    return rotated(layer, "attn_q", q, pairing), rotated(layer, "attn_k", k, pairing)
+
+
+def rotated(layer: Layer, name: str, x: Value, pairing: str) -> Value:
+    """`x` [T, n, D] turned by the angles of its positions; `pairing` is "interleaved" (elements 2i
+    and 2i + 1 make a pair) or "half" (i and i + half)."""
     table = layer.net.rope_table(layer.params)
-    q = layer.emit("rope", q, table, pairing=pairing, name="attn_q.rope")
-    k = layer.emit("rope", k, table, pairing=pairing, name="attn_k.rope")
-    return q, k
+    return layer.emit("rope", x, table, pairing=pairing, name=f"{name}.rope")

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
+
 from ggufc.compiler.models.blocks.basic import width
 from ggufc.compiler.models.network import Scope
 from ggufc.ir import Value
@@ -14,6 +16,12 @@ def rms_norm(at: Scope, name: str, x: Value) -> Value:
     """Root-mean-square norm over the last axis of `x`, by the vector `name`."""
     weight = at.tensors.vector(f"{at.prefix}{name}.weight", width(x))
     return at.emit("rms_norm", x, weight, eps=at.hparams.norm_eps, name=name)
+
+
+def bare_rms_norm(at: Scope, name: str, x: Value) -> Value:
+    """Root-mean-square norm over the last axis of `x`, without weights: all of them are 1."""
+    ones = at.tensors.constant(f"ones.{width(x)}", np.ones(width(x), np.float32))
+    return at.emit("rms_norm", x, ones, eps=at.hparams.norm_eps, name=name)
 
 
 def layer_norm(at: Scope, name: str, x: Value) -> Value:
