@@ -6,7 +6,8 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
-from ggufc.backends.llvm.layouts import RAW, layout_for
+from ggufc.backends.llvm.layouts import RAW, layout_for, layout_reason
+from ggufc.backends.llvm.type_table import product_of
 from ggufc.compiler.errors import CompileError, quoted
 from ggufc.compiler.gguf import GGUFArray, GGUFFile, Metadata, TensorInfo
 from ggufc.compiler.gguf.vocabulary import TOKENS, check_vocabulary
@@ -27,13 +28,15 @@ TEMPLATE = "tokenizer.chat_template"
 
 @dataclass(frozen=True)
 class TypeUse:
-    """An element type of a file: how many tensors and bytes, and the layout that matrices of it
-    are packed in (None: not supported)."""
+    """An element type of a file: how many tensors and bytes, the layout that matrices of it are
+    packed in, what they are multiplied as, and why (all None: not supported)."""
 
     type: str
     tensors: int
     bytes: int
     layout: str | None
+    product: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -153,12 +156,15 @@ def tokenizer_of(metadata: Metadata) -> dict[str, Any] | None:
     }
 
 
-def layout_of(type_name: str) -> str | None:
-    """The packed layout of matrices of a type, None where there is none."""
+def storage_of(type_name: str) -> dict[str, str | None]:
+    """The packed layout of matrices of a type, what they are multiplied as and why; None where
+    there is none."""
     try:
-        return layout_for(type_name).name
+        layout = layout_for(type_name)
     except IRError:
-        return None
+        return {"layout": None, "product": None, "reason": None}
+    reason = layout_reason(type_name)
+    return {"layout": layout.name, "product": product_of(layout), "reason": reason}
 
 
 def type_uses(infos: list[TensorInfo]) -> list[TypeUse]:
@@ -166,18 +172,19 @@ def type_uses(infos: list[TensorInfo]) -> list[TypeUse]:
     uses = []
     for name in {info.type_name: None for info in infos}:
         same = [info.nbytes for info in infos if info.type_name == name]
-        uses.append(TypeUse(name, len(same), sum(same), layout_of(name)))
+        uses.append(TypeUse(name, len(same), sum(same), **storage_of(name)))
     return sorted(uses, key=lambda use: -use.bytes)
 
 
 def tensor_of(info: TensorInfo) -> dict[str, Any]:
     """A tensor as plain data."""
+    vector = {"layout": RAW.name, "product": "float32", "reason": "vectors stay as they are"}
     return {
         "name": info.name,
         "type": info.type_name,
         "shape": list(info.shape),
         "bytes": info.nbytes,
-        "layout": layout_of(info.type_name) if len(info.shape) == 2 else RAW.name,
+        **(storage_of(info.type_name) if len(info.shape) > 1 else vector),
     }
 
 

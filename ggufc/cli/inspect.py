@@ -55,7 +55,9 @@ def gguf_text(found: "Inspection", tensors: bool) -> str:
     lines.append("types")
     for use in found.types:
         count = f"{use.tensors:>5} tensors {use.bytes:>12} bytes"
-        lines.append(f"  {use.type:<8} {count}  {use.layout or 'NOT SUPPORTED'}")
+        lines.append(
+            f"  {use.type:<8} {count}  {storage_text(use.layout, use.product, use.reason)}"
+        )
     lines.append("metadata")
     lines += [f"  {shown(key)}: {value_text(value)}" for key, value in found.metadata.items()]
     if tensors:
@@ -66,8 +68,13 @@ def gguf_text(found: "Inspection", tensors: bool) -> str:
 
 def tensor_line(tensor: dict[str, Any]) -> str:
     """A tensor of a GGUF file in a line."""
-    name, kind, layout = tensor["name"], tensor["type"], tensor["layout"]
-    return tensor_text(name, kind, tensor["shape"], tensor["bytes"], layout)
+    storage = storage_text(tensor["layout"], tensor["product"], tensor["reason"])
+    return tensor_text(tensor["name"], tensor["type"], tensor["shape"], tensor["bytes"], storage)
+
+
+def storage_text(layout: str | None, product: str | None, reason: str | None) -> str:
+    """Where matrices of a type go and how they are multiplied."""
+    return "NOT SUPPORTED" if layout is None else f"{layout:<12} {product:<7}  {reason}"
 
 
 def verdict(problem: str | None) -> str:
@@ -122,10 +129,9 @@ def value_text(value: dict[str, Any]) -> str:
     return f"{value['length']} x {value['type'].removeprefix('array of ')}: {items}{more}"
 
 
-def tensor_text(name: str, kind: str, shape: list[int], nbytes: int, layout: str | None) -> str:
+def tensor_text(name: str, kind: str, shape: list[int], nbytes: int, storage: str) -> str:
     """A tensor in a line."""
-    where = layout or "NOT SUPPORTED"
-    return f"  {shown(name):<36} {kind:<8} {shape!s:<20} {nbytes:>12} bytes  {where}"
+    return f"  {shown(name):<36} {kind:<8} {shape!s:<20} {nbytes:>12} bytes  {storage}"
 
 
 def shown(text: str, limit: int = 100) -> str:

@@ -44,6 +44,8 @@ def test_a_supported_model(tmp_path: Path, capsys: Capture) -> None:
         "shape": [64, 64],
         "bytes": 64 * 64 // 32 * 20,
         "layout": "r16.q4_1",
+        "product": "int8",
+        "reason": "own layout",
     }
     assert found["metadata"]["llama.attention.layer_norm_rms_epsilon"] == {
         "type": "f32",
@@ -56,6 +58,14 @@ def test_a_supported_model(tmp_path: Path, capsys: Capture) -> None:
     assert "model      llama: supported" in text
     assert "tokenizer  gpt2/gpt-2, 64 tokens, 0 chat templates: supported" in text
     assert "blk.1.ffn_down.weight" in text
+
+
+def test_layouts_and_products_are_shown_with_the_reason(tmp_path: Path, capsys: Capture) -> None:
+    sizes = {"dim": 256, "head_dim": 64, "hidden_dim": 256}
+    path = tiny_model(type_name="iq2_xxs", **sizes).write(tmp_path / "tiny.gguf")
+    text = as_text(path, capsys)
+    assert "r16.iq2_s    int8     exact repack, signed grid values as 3-bit codes" in text
+    assert "raw          float32  vectors stay as they are" in text
 
 
 def test_what_is_not_supported_is_named(tmp_path: Path, capsys: Capture) -> None:
