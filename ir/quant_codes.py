@@ -105,19 +105,22 @@ def q3_k_scales(blocks: Array) -> Array:
     packed = blocks["scales"]
     low = nibbles(packed[:, :8])
     high = bit_fields(packed[:, 8:], 2).reshape(len(packed), 16)
-    return (low | (high << 4)).view(np.int8) - np.int8(32)
+    scales: Array = (low | (high << 4)).view(np.int8) - np.int8(32)
+    return scales
 
 
 def q3_k(blocks: Array) -> Array:
     """Codes 0 .. 7 [n, 256]; 4 stands for the value 0."""
-    return two_bits(blocks) | (bit_fields(blocks["hmask"], 1).reshape(-1, 256) << 2)
+    codes: Array = two_bits(blocks) | (bit_fields(blocks["hmask"], 1).reshape(-1, 256) << 2)
+    return codes
 
 
 def iq4_xs_scales(blocks: Array) -> Array:
     """Six bits less 32, int8 [n, 8]: low four bits in order, high two in a word."""
     low = bit_fields_in_order(blocks["scales_l"], 4)
     high = blocks["scales_h"][:, None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
-    return (low | (high << 4)).astype(np.int8) - np.int8(32)
+    scales: Array = (low | (high << 4)).astype(np.int8) - np.int8(32)
+    return scales
 
 
 def tq1_0(blocks: Array) -> Array:

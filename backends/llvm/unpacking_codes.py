@@ -48,7 +48,8 @@ def unpack_q2_k(units: Bytes) -> F32Array:
 
 
 def _three_bits(units: Bytes) -> Array:
-    return _codes(units, 320, 2, 256) | (_codes(units, 1344, 1, 256) << 2)
+    codes: Array = _codes(units, 320, 2, 256) | (_codes(units, 1344, 1, 256) << 2)
+    return codes
 
 
 def unpack_q3_k(units: Bytes) -> F32Array:
@@ -67,7 +68,7 @@ def unpack_iq2_s(units: Bytes) -> F32Array:
 def unpack_iq1_m(units: Bytes) -> F32Array:
     """(d / 8 sc) (8 (q - 1) + 1, or - 1 where the sign of these 8 k is set)."""
     packed = field(units, 64, "u1", 16, 16)
-    scales = f32(units, 0, 1, 16) / 8 * (packed & 15).astype(np.float32)
+    scales = f32(units, 0, 1, 16) * np.float32(1 / 8) * (packed & 15).astype(np.float32)
     signs = np.stack([packed >> 4 & 1, packed >> 5 & 1], axis=-2).repeat(8, axis=-2)
     values = 8 * _codes(units, 320, 2, 256).astype(np.float32) - 7 - 2 * signs.astype(np.float32)
     return flat(scaled(values, scales))

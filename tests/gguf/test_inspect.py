@@ -61,9 +61,8 @@ def test_a_supported_model(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_layouts_and_products_are_shown_with_the_reason(tmp_path: Path, capsys: Capture) -> None:
-    sizes = {"dim": 256, "head_dim": 64, "hidden_dim": 256}
-    path = tiny_model(type_name="iq2_xxs", **sizes).write(tmp_path / "tiny.gguf")
-    text = as_text(path, capsys)
+    model = tiny_model(dim=256, head_dim=64, hidden_dim=256, type_name="iq2_xxs")
+    text = as_text(model.write(tmp_path / "tiny.gguf"), capsys)
     assert "r16.iq2_s    int8     exact repack, signed grid values as 3-bit codes" in text
     assert "raw          float32  vectors stay as they are" in text
 
