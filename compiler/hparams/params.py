@@ -106,11 +106,13 @@ class HParams:
     """The hyperparameters of a model.
 
     A softcap, clamp, bias or scale of 0 stands for none; what a scale means is the architecture's
-    business. `max_context` is what the model was made for; `per_layer_dim` the width of the
+    business. After the `n_layers` layers a file may have more, which draft further tokens and which
+    no graph uses. `max_context` is what the model was made for; `per_layer_dim` the width of the
     embedding that each layer has of its own, 0 for none."""
 
     architecture: str
     n_layers: int
+    n_drafting_layers: int
     dim: int
     vocab_size: int
     max_context: int

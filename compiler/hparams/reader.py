@@ -37,11 +37,13 @@ def read_hparams(metadata: Metadata) -> HParams:
     what is allowed."""
     keys = Keys(metadata)
     check_neutral(keys)
-    n_layers = keys.integer("block_count", 1, MAX_LAYERS)
+    n_drafting = keys.integer("nextn_predict_layers", 0, MAX_LAYERS, 0)
+    n_layers = keys.integer("block_count", n_drafting + 1, MAX_LAYERS) - n_drafting
     dim = keys.integer("embedding_length", 1, MAX_DIM)
     return HParams(
         architecture=keys.architecture,
         n_layers=n_layers,
+        n_drafting_layers=n_drafting,
         dim=dim,
         vocab_size=read_vocab_size(keys),
         max_context=keys.integer("context_length", 1, MAX_CONTEXT),

@@ -76,9 +76,15 @@ def build(gguf: GGUFFile, options: GraphOptions) -> Module:
         add_cache(b, hparams, options.kv_type, context, options.max_batch)
         rows = Symbol("R", options.max_tokens) if name == "prefill" else None
         b.returns(architecture.forward(Network(b, hparams, tensors, tokens, rows, context)))
-    tensors.check_all_used()
+    tensors.check_all_used(drafting_layers(hparams))
     verify(module, GRAPH)
     return module
+
+
+def drafting_layers(hparams: HParams) -> tuple[str, ...]:
+    """What the names of tensors begin with that belong to no layer of the graph."""
+    first = hparams.n_layers
+    return tuple(f"blk.{i}." for i in range(first, first + hparams.n_drafting_layers))
 
 
 def context_of(hparams: HParams, options: GraphOptions) -> int:

@@ -131,10 +131,10 @@ class ModelTensors:
             name, TensorType(values.shape, F32), data=values.astype("<f4").tobytes()
         )
 
-    def check_all_used(self) -> None:
+    def check_all_used(self, ignored: tuple[str, ...] = ()) -> None:
         """Refuse a file with tensors that the graph does not use: they must have been meant to
-        be used."""
-        unused = [name for name in self.gguf.tensors if name not in self.used]
+        be used. Names may begin with what is `ignored`."""
+        unused = [n for n in self.gguf.tensors if n not in self.used and not n.startswith(ignored)]
         unused = [name for name in unused if not IGNORED.fullmatch(name)]
         if unused:
             raise self.fail(

@@ -21,9 +21,8 @@ class DecodedTile(Tile):
         with f.loop(whole, name="unit") as unit, f.loop(fmt.steps, name="step") as step:
             self._step(fmt, firsts, sums, unit, step, fmt.step_k)
         if rest:
-            unit, columns = f.const(I64, whole), min(rest, fmt.step_k)
-            for step in range(-(-rest // fmt.step_k)):
-                self._step(fmt, firsts, sums, unit, f.const(I64, step), columns)
+            # Rows end inside a unit only where units are one step.
+            self._step(fmt, firsts, sums, f.const(I64, whole), f.const(I64, 0), rest)
         return [[s.get() for s in slice_sums] for slice_sums in sums]
 
     def _step(

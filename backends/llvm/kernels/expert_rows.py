@@ -85,8 +85,8 @@ def _copy_rows(k: Kernel, source_of: Callable[[Val], Val]) -> None:
         whole = row_bytes // _LINE.nbytes * _LINE.nbytes
         with f.loop(whole, step=_LINE.nbytes, name="line") as at:
             f.store(f.load(source + at, _LINE), target + at)
-        for at in range(whole, row_bytes, I16.nbytes):
-            f.store(f.load(source, I16, at), target, at)
+        for rest in range(whole, row_bytes, I16.nbytes):
+            f.store(f.load(source, I16, rest), target, rest)
 
 
 @kernel("combine_rows")
