@@ -8,7 +8,7 @@ from typing import Any
 from ggufc.compiler.errors import CompileError, quoted
 from ggufc.compiler.gguf import Metadata
 from ggufc.compiler.tokenizer_import import import_tokenizer
-from ggufc.runtime.prompt.canaries import USER, check_template
+from ggufc.runtime.prompt.canaries import OK, USER, check_template
 from ggufc.runtime.prompt.chat import DEFAULT, SUFFIX, ChatTemplate
 from ggufc.runtime.prompt.encoding import special_tokens
 from ggufc.tokenizer.base import Tokenizer
@@ -39,8 +39,8 @@ class ImportedPrompt:
 
 def import_prompt(metadata: Metadata, chat_template: Path | None) -> ImportedPrompt:
     """The tokenizer and the templates of a model; `chat_template` is a file that replaces the
-    model's own. Raises TokenizerError, or CompileError where the default template does not even
-    render one user turn."""
+    model's own. Raises TokenizerError, or CompileError where the default template does not render
+    a user turn at all."""
     spec = import_tokenizer(metadata)
     if chat_template is not None:
         templates = {DEFAULT: read_template(chat_template)}
@@ -71,14 +71,14 @@ def prompt_report(template: ChatTemplate, tokenizer: Tokenizer) -> dict[str, Any
 
 
 def check_default(template: ChatTemplate, report: dict[str, Any]) -> None:
-    """Refuse a model whose own default template cannot render one user turn. Raises
+    """Refuse a model whose own default template renders no user turn, in no conversation. Raises
     CompileError."""
     if template.notice is not None:
         return
     name = DEFAULT if DEFAULT in template.templates else sorted(template.templates)[0]
-    verdict = report["templates"][name][USER]
-    if verdict != "ok":
-        raise CompileError(f"the chat template cannot render one user turn: {verdict}")
+    verdicts = report["templates"][name]
+    if OK not in verdicts.values():
+        raise CompileError(f"the chat template cannot render one user turn: {verdicts[USER]}")
 
 
 def read_template(path: Path) -> str:

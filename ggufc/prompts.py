@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ggufc.runtime.prompt import ChatTemplate, Conversation, Rendered
-from ggufc.runtime.prompt.encoding import EncodedPrompt, encode_prompt, special_tokens
+from ggufc.runtime.prompt.encoding import (
+    DEFAULT_POLICY,
+    EncodedPrompt,
+    checked_policy,
+    encode_prompt,
+    special_tokens,
+)
 from ggufc.runtime.prompt.errors import RequestError
-from ggufc.tokenizer import Tokenizer
+from ggufc.tokenizer import Policy, Tokenizer
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "messages": (list,),
@@ -44,7 +50,7 @@ class PromptRequest:
     """One conversation to render, as a line of JSON gives it; `label` is echoed in the result."""
 
     conversation: Conversation
-    control_tokens: str = "literal"
+    control_tokens: Policy = DEFAULT_POLICY
     chat_template: str | None = None
     template: str | None = None
     special_tokens: Mapping[str, str] | None = None
@@ -185,7 +191,7 @@ def _request(data: Mapping[str, Any]) -> PromptRequest:
     )
     return PromptRequest(
         conversation=conversation,
-        control_tokens=data.get("control_tokens", "literal"),
+        control_tokens=checked_policy(data.get("control_tokens", DEFAULT_POLICY)),
         chat_template=data.get("chat_template"),
         template=data.get("template"),
         special_tokens=_texts(data.get("special_tokens")),

@@ -145,6 +145,7 @@ def bundle_text(found: "Manifest", weights: bool) -> str:
     """A bundle, for people."""
     model, source = found.model, found.source
     position_bytes = sum(state.position_bytes for state in found.states)
+    sequence_bytes = sum(state.sequence_bytes for state in found.states)
     lines = [
         f"bundle     format {found.format}, compiled by ggufc {found.ggufc}",
         f"source     {source.name}, {source.bytes} bytes, sha256 {source.sha256}",
@@ -152,7 +153,8 @@ def bundle_text(found: "Manifest", weights: bool) -> str:
         f"  {pairs(dict(model.hparams))}",
         f"limits     {pairs(dataclasses.asdict(found.limits))}",
         f"options    {pairs(dict(found.options))}",
-        f"cache      {position_bytes} bytes a position in {len(found.states)} states",
+        f"cache      {position_bytes} bytes a position, {sequence_bytes} a sequence,"
+        f" in {len(found.states)} states",
         *prompt_lines(found.prompt),
         "code",
     ]

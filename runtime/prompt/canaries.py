@@ -106,7 +106,7 @@ def verdict(template: ChatTemplate, name: str, tokenizer: Tokenizer, canary: Can
     missing = [word for word in canary.shown if word not in rendered.text]
     if missing:
         return f"the prompt does not show {missing[0]!r}"
-    if "[{'type'" in rendered.text:
+    if "[{'type': 'text'" in rendered.text:
         return "the parts are printed as a Python list"
     begins = _begin_tokens(encoded.ids, tokenizer)
     if begins > 1:

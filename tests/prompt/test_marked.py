@@ -152,7 +152,7 @@ def test_str_keeps_marks() -> None:
 def test_what_plain_strings_refuse() -> None:
     text = Marked("a", TEMPLATE)
     with pytest.raises(TypeError, match=r'can only concatenate str \(not "list"\) to str'):
-        text.__add__([])  # type: ignore[arg-type]
+        text.__add__([])  # type: ignore[operator]
     with pytest.raises(TypeError, match=r'can only concatenate str \(not "int"\) to str'):
         text + 1  # type: ignore[operator]
     with pytest.raises(TypeError, match="expected str instance, int found"):

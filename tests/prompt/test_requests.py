@@ -80,7 +80,7 @@ def test_arguments_of_the_wrong_shape(arguments: dict[str, Any], message: str) -
 
 def test_what_reaches_the_template() -> None:
     """Keys without a value are left out of messages only, reasoning has all its names."""
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": None, "extra": {"a": None}},
         {"role": "assistant", "reasoning": "why"},
         {"role": "assistant", "thinking": "a", "reasoning_content": "b"},
@@ -122,7 +122,7 @@ def test_tuples_and_mappings_are_taken() -> None:
 
 TRIMMING = "{% for m in messages %}[{{ m.role }}]{{ m.content|trim }}[end]{% endfor %}"
 KEEPING = "{% for m in messages %}[{{ m.role }}]{{ m.content }}[end]{% endfor %}"
-ENDS = [USER[0], {"role": "assistant", "content": "The answer "}]
+ENDS: list[dict[str, Any]] = [USER[0], {"role": "assistant", "content": "The answer "}]
 
 
 @pytest.mark.parametrize(
