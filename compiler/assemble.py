@@ -170,10 +170,15 @@ def native_objects(stages: Stages) -> tuple[NativeObject, ...]:
 
 
 def states(stages: Stages) -> tuple[State, ...]:
-    """The KV cache, in the module's order, which is the order of the call's pointers."""
+    """The states, in the module's order, which is the order of the call's pointers."""
     module = stages.any_planned
     layouts = state_layouts(module)
     return tuple(
-        State(name, state.type.dtype.name, layouts[name].position_bytes)
+        State(
+            name,
+            state.type.dtype.name,
+            layouts[name].position_bytes,
+            layouts[name].sequence_bytes,
+        )
         for name, state in module.states.items()
     )

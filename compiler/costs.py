@@ -112,8 +112,12 @@ class _Sizes:
         return total * self.tokens() // self.op.weights()[0].type.max_shape[0]
 
     def state_bytes(self) -> int:
-        """Bytes of cache rows written, or read once: those of a first prefill call, or all seen."""
+        """Bytes of cache rows written, or read once: those of a first prefill call, or all seen.
+        Other states are read and written, as much as the tokens' sequences have of them."""
         rows = self.tokens()
+        if not any(_has_context(state) for state in self.op.states()):
+            sequences = rows if "B" in self._sizes else 1
+            return sum(2 * sequences * _sequence_bytes(state) for state in self.op.states())
         if self.op.name in ("attention", "attention_partial") and "B" in self._sizes:
             rows *= self.attended()
         return sum(rows * _row_bytes(state) for state in self.op.states())
@@ -139,6 +143,20 @@ def _stored_bytes(weight: Weight) -> int:
 def _row_bytes(state: State) -> int:
     """Bytes of one position of one sequence."""
     return state.type.dtype.nbytes(_product(state.type.max_shape[2:]))
+
+
+def _has_context(state: State) -> bool:
+    """Whether a state has rows for positions."""
+    return any(symbol.name == "C" for symbol in state.type.symbols())
+
+
+def _sequence_elements(state: State) -> int:
+    """Elements of one sequence of a state without positions."""
+    return _product(state.type.max_shape[1:])
+
+
+def _sequence_bytes(state: State) -> int:
+    return state.type.dtype.nbytes(_sequence_elements(state))
 
 
 def _per_element(count: int) -> Callable[[_Sizes], int]:
@@ -192,6 +210,15 @@ def _rope_kv_write(at: _Sizes) -> int:
     return (3 + 2 * norms) * _product(at.shape(at.op.value("qkv")))
 
 
+def _short_conv(at: _Sizes) -> int:
+    return 2 * at.op.weights()[0].type.max_shape[1] * at.elements()
+
+
+def _recurrence(count: int) -> Callable[[_Sizes], int]:
+    """`count` operations on each element of the state for each token."""
+    return lambda at: count * at.tokens() * _sequence_elements(at.op.states()[0])
+
+
 _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "embed": _per_element(1),
     "take_rows": _per_element(0),
@@ -207,6 +234,7 @@ _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "softcap": _per_element(3),
     "silu": _per_element(4),
     "sigmoid": _per_element(4),
+    "softplus": _per_element(12),
     "gelu": _per_element(20),
     "gelu_tanh": _per_element(8),
     "relu_squared": _per_element(2),
@@ -232,4 +260,7 @@ _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "attention_partial": _attention,
     "attention_combine": _attention_combine,
     "rope_kv_write": _rope_kv_write,
+    "short_conv": _short_conv,
+    "selective_scan": _recurrence(7),
+    "gated_delta_rule": _recurrence(7),
 }

@@ -76,12 +76,14 @@ class NativeObject:
 
 @dataclass(frozen=True)
 class State:
-    """One array of the KV cache: `sequences * context * position_bytes` bytes, context padded to
-    64."""
+    """One array that is kept between calls: an array of the KV cache, `sequences * context *
+    position_bytes` bytes, context padded to 64; or a state that every token of a sequence changes,
+    `sequences * sequence_bytes`."""
 
     name: str
     dtype: str
     position_bytes: int
+    sequence_bytes: int
 
 
 @dataclass(frozen=True)

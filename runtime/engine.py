@@ -71,6 +71,12 @@ class Engine:
         """The width of the logits."""
         return self.manifest.model.vocab_size
 
+    @property
+    def can_rewind(self) -> bool:
+        """Whether tokens at the end of a sequence can be taken back: no state holds them all in
+        one."""
+        return not any(state.sequence_bytes for state in self.manifest.states)
+
     def prefill(self, sequence: int, position: int, ids: Ints, rows: Ints, logits: Floats) -> None:
         """Run `ids` (at most the compiled number of tokens) at `position` and onwards of one
         sequence, and fill `logits` [len(rows), vocab] with those of the tokens that `rows`
@@ -123,8 +129,11 @@ def checked_threads(threads: int | None) -> int:
 
 
 def allocate_states(manifest: Manifest, sequences: int, context: int) -> list[Bytes]:
-    """The arrays of the KV cache, zero, in the order of the manifest. Raises MachineError."""
-    sizes = [sequences * context * state.position_bytes for state in manifest.states]
+    """The states, zero, in the order of the manifest. Raises MachineError."""
+    sizes = [
+        sequences * (context * state.position_bytes + state.sequence_bytes)
+        for state in manifest.states
+    ]
     try:
         return [allocate(size) for size in sizes]
     except MachineError:

@@ -30,15 +30,33 @@ class Session:
         """The number of tokens in the cache."""
         return len(self.ids)
 
+    def reusable(self, ids: Sequence[int]) -> int:
+        """How many tokens of the cache `ids` begins with, at most all but its last one, whose
+        logits have to be computed. A recurrent state, which cannot be taken back to an earlier
+        token, has to be gone on with as it is, or not at all."""
+        count = common_prefix(self.ids, ids[:-1])
+        return count if count == self.position or self.engine.can_rewind else 0
+
     def reuse(self, ids: Sequence[int]) -> int:
-        """Keep of the cache what `ids` begins with, at most all but its last token, whose logits
-        have to be computed; returns how many tokens that is."""
-        self.ids = self.ids[: common_prefix(self.ids, ids[:-1])]
+        """Keep of the cache what is `reusable` for `ids`, and return how many tokens that is."""
+        self.ids = self.ids[: self.reusable(ids)]
         return self.position
 
     def clear(self) -> None:
         """Forget all tokens."""
         self.ids = []
+
+    @contextmanager
+    def _appending(self, ids: Sequence[int]) -> Iterator[None]:
+        """Append `ids`, which the block runs. Where it fails, or the user ends it, a recurrent
+        state may be ahead of the tokens: then all are forgotten."""
+        try:
+            yield
+            self.ids.extend(ids)
+        except BaseException:
+            if not self.engine.can_rewind:
+                self.clear()
+            raise
 
     def check_room(self, count: int) -> None:
         """Raise ContextError unless `count` more tokens fit."""
@@ -81,8 +99,8 @@ class Session:
         call."""
         ids = self._checked([token])
         at = np.array([self.position], np.int32)
-        self.engine.decode(np.array([self.index], np.int32), at, ids, self._logits)
-        self.ids.append(token)
+        with self._appending([token]):
+            self.engine.decode(np.array([self.index], np.int32), at, ids, self._logits)
         return self._row
 
     def _checked(self, ids: Sequence[int] | Ints) -> Ints:
@@ -100,8 +118,8 @@ class Session:
         return chunk
 
     def _extend(self, part: Ints, rows: Ints, logits: Floats) -> None:
-        self.engine.prefill(self.index, self.position, part, rows, logits)
-        self.ids.extend(part.tolist())
+        with self._appending(part.tolist()):
+            self.engine.prefill(self.index, self.position, part, rows, logits)
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
@@ -136,7 +154,7 @@ class SessionPool:
         with self._changed:
             while not self._idle:
                 self._changed.wait()
-            best = max(self._idle, key=lambda s: (common_prefix(s.ids, ids), -s.position))
+            best = max(self._idle, key=lambda s: (s.reusable(ids), -s.position))
             self._idle.remove(best)
             return best
 

@@ -23,7 +23,12 @@ from ggufc.backends.llvm.abi import ABI_VERSION, CALL_FIELDS, EXPORTS, ReturnCod
 from ggufc.backends.llvm.detect import host_isas
 from ggufc.backends.llvm.isa import Isa, isa_named
 from ggufc.backends.llvm.optimize import CodegenError
-from ggufc.backends.llvm.states import CONTEXT_MULTIPLE, state_layouts, unpack_cache
+from ggufc.backends.llvm.states import (
+    CONTEXT_MULTIPLE,
+    state_bytes,
+    state_layouts,
+    unpack_state,
+)
 from ggufc.ir import Function, Module, round_up
 from ggufc.ir.numerics import array_type
 
@@ -146,14 +151,13 @@ class NativeBackend:
     def _new_state(self, name: str) -> Bytes:
         if name not in self._layouts:
             return aligned_bytes(0)  # no op uses it
-        positions = self._sequences * self._context
-        return aligned_bytes(positions * self._layouts[name].position_bytes)
+        return aligned_bytes(state_bytes(self._layouts[name], self._sequences, self._context))
 
     def state(self, name: str) -> npt.NDArray[Any]:
-        """A copy of a cache as the IR has it: [sequences, context, heads, width]."""
+        """A copy of a state as the IR has it; a cache is [sequences, context, heads, width]."""
         layout = self._layouts[name]
         memory = self._states[name].view(array_type(layout.element))
-        return unpack_cache(layout, memory, self._sequences, self._context)
+        return unpack_state(layout, memory, self._sequences, self._context)
 
     def prefill(
         self, tokens: Integers, positions: Integers, sequences: Integers, rows: Integers

@@ -1,4 +1,6 @@
-"""How KV caches lie in memory: sizes, addresses, and the same in NumPy for tests and inspection.
+"""How states lie in memory: sizes, addresses, and the same in NumPy for tests and inspection.
+
+States without positions lie as the IR has them, row by row, sequence after sequence. For KV caches:
 
 A cache is `[S, C, H, D]` in the IR. In memory keys are `[S][H][C/16][Dp/P][16][P]` and values
 `[S][H][C/32][Dp/16][32/P][16][P]`, with P = 2 for 16-bit elements and 1 for float32, and D rounded
@@ -8,6 +10,7 @@ keys, or P positions of 16 elements of values, and attention never needs a sum a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -77,6 +80,11 @@ class CacheLayout:
         """Bytes of one position of all heads: a state takes S * C * position_bytes."""
         return self.n_heads * self.row_bytes
 
+    @property
+    def sequence_bytes(self) -> int:
+        """Bytes of a sequence that do not belong to a position: none."""
+        return 0
+
     def head(self, base: Val, sequence: Val, head: Val, context: Val) -> Val:
         """Pointer to position 0 of one head of one sequence; arguments are i64."""
         return base + (sequence * self.n_heads + head) * context * self.row_bytes
@@ -96,6 +104,39 @@ class CacheLayout:
         return block + vector + odd_bytes + constant
 
 
+@dataclass(frozen=True)
+class PlainLayout:
+    """Memory of a state without positions: the elements of a sequence as the IR has them."""
+
+    element: DType
+    shape: tuple[int, ...]
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of one position: none."""
+        return 0
+
+    @property
+    def sequence_bytes(self) -> int:
+        """Bytes of one sequence: a state takes S * sequence_bytes."""
+        return math.prod(self.shape) * self.element.block_bytes
+
+
+StateLayout = CacheLayout | PlainLayout
+
+
+def state_bytes(layout: StateLayout, sequences: int, context: int) -> int:
+    """Bytes of a state of `sequences` sequences of `context` positions."""
+    return sequences * (layout.sequence_bytes + context * layout.position_bytes)
+
+
+def plain_layout(state: TensorType) -> PlainLayout:
+    """The layout of a state `[S, ...]` of f32 without positions."""
+    if state.dtype.name != "f32" or any(symbol.name == "C" for symbol in state.symbols()):
+        raise IRError(f"state {state}: expected elements of f32 and no positions")
+    return PlainLayout(state.dtype, state.max_shape[1:])
+
+
 def cache_layout(role: Role, cache: TensorType) -> CacheLayout:
     """The layout of a cache `[S, C, H, D]` of f32, f16 or bf16."""
     _, _, heads, dim = cache.shape
@@ -104,21 +145,37 @@ def cache_layout(role: Role, cache: TensorType) -> CacheLayout:
     return CacheLayout(role, cache.dtype, max_dim(heads), max_dim(dim))
 
 
-def state_layouts(module: Module) -> dict[str, CacheLayout]:
+def state_layouts(module: Module) -> dict[str, StateLayout]:
     """The layout of every state that an op of the module uses, by the state's name."""
-    layouts: dict[str, CacheLayout] = {}
+    layouts: dict[str, StateLayout] = {}
     for function in module.functions.values():
         for op in function.ops:
             for name, operand in op.operands.items():
                 if isinstance(operand, State):
-                    _add_layout(layouts, operand, _ROLES[name])
+                    _add_layout(layouts, operand, _ROLES.get(name))
     return layouts
 
 
-def _add_layout(layouts: dict[str, CacheLayout], state: State, role: Role) -> None:
-    layout = cache_layout(role, state.type)
+def _add_layout(layouts: dict[str, StateLayout], state: State, role: Role | None) -> None:
+    layout = plain_layout(state.type) if role is None else cache_layout(role, state.type)
     if layouts.setdefault(state.name, layout) != layout:
-        raise IRError(f"state ${state.name} is used both for keys and for values")
+        raise IRError(f"state ${state.name} is used in two ways, for keys and for values perhaps")
+
+
+def pack_state(layout: StateLayout, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Planned memory, flat, of a state as the IR has it."""
+    if isinstance(layout, CacheLayout):
+        return pack_cache(layout, values)
+    return np.ascontiguousarray(values).reshape(-1)
+
+
+def unpack_state(
+    layout: StateLayout, memory: npt.NDArray[Any], sequences: int, context: int
+) -> npt.NDArray[Any]:
+    """The state as the IR has it, a copy, of planned memory."""
+    if isinstance(layout, CacheLayout):
+        return unpack_cache(layout, memory, sequences, context)
+    return memory.reshape(sequences, *layout.shape).copy()
 
 
 def pack_cache(layout: CacheLayout, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -50,6 +50,9 @@ _COS = (
     -2.7210168358857802e-07,
 )
 
+# atanh(s) / s in s^2, for |s| <= 1/3: its series, whose rest is below 2e-9.
+_ATANH = tuple(1.0 / (2 * i + 1) for i in range(8))
+
 # erfc(a / sqrt 2) e^(a^2 / 2) / (2 t) in t = 1 / (1 + 0.35 a), for 0 <= a <= 15.
 _TAIL_SLOPE = 0.35
 _TAIL = (
@@ -174,6 +177,15 @@ def expm1_nonpositive(x: Val) -> Val:
     # Below -87 the power of two is denormal, or 0: what is left of e^x does not count beside -1.
     scale = f.select(x < -87.0, f.const(x.type, 0.0), _power_of_two(n))
     return muladd(p, scale, scale - 1.0)
+
+
+def softplus(x: Val) -> Val:
+    """ln(1 + e^x) within 4 ulp, or 1e-36; NaN may become a number."""
+    f = x.f
+    e = exp(-f.fabs(x))
+    # ln(1 + e) = 2 atanh(s) with s = e / (2 + e), at most 1/3.
+    s = e / (e + 2.0)
+    return f.fmax(f.const(x.type, 0.0), x) + s * polynomial(s * s, _ATANH) * 2.0
 
 
 def sincos(angle: Val) -> tuple[Val, Val]:

@@ -123,6 +123,23 @@ class ReluSquared:
 
 
 @defop
+class Softplus:
+    """ln(1 + exp(x))."""
+
+    x = ValueOperand("f32")
+    traits = UNARY
+
+    @staticmethod
+    def infer(x: TensorType) -> TensorType:
+        return x
+
+    @staticmethod
+    def reference(x: F32Array) -> F32Array:
+        out: F32Array = np.logaddexp(0.0, x.astype(np.float64)).astype(np.float32)
+        return out
+
+
+@defop
 class Xielu:
     """alpha_p x^2 + beta x above 0, alpha_n (exp(min(x, eps)) - 1 - x) + beta x below.
 

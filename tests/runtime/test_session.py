@@ -233,6 +233,6 @@ def test_memory_that_cannot_be_reserved() -> None:
     from ggufc.runtime.errors import MachineError
     from tests.support.fake_bundle import FILES, manifest_of
 
-    manifest = replace(manifest_of(FILES), states=(State("k", "bf16", 1 << 40),))
+    manifest = replace(manifest_of(FILES), states=(State("k", "bf16", 1 << 40, 0),))
     with pytest.raises(MachineError, match="KV cache of 8 sequences of 1048576 positions: choose"):
         allocate_states(manifest, 8, 1 << 20)

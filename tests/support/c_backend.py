@@ -14,7 +14,7 @@ import numpy as np
 
 from ggufc.backends.base import CompiledObject, Integers, Logits
 from ggufc.backends.llvm.jit import output_width
-from ggufc.backends.llvm.states import state_layouts
+from ggufc.backends.llvm.states import state_bytes, state_layouts
 from tests.support.planned_models import PlannedModel
 
 SOURCE = Path(__file__).with_name("run_object.c")
@@ -79,7 +79,7 @@ class CBackend:
     def _script(self) -> bytes:
         planned, weights = self._model.planned, self._model.packed()
         layouts = state_layouts(planned)
-        sizes = [3 * 64 * layouts[name].position_bytes for name in planned.states]
+        sizes = [state_bytes(layouts[name], 3, 64) for name in planned.states]
         head = _ints(self._threads, 64, 3, self._arena_bytes, len(weights)) + _array(weights)
         return b"".join([head, _ints(len(sizes), *sizes, len(self._calls)), *self._calls])
 

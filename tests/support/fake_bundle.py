@@ -42,7 +42,7 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
         model=ModelFacts("tiny", "llama", 64, {"n_layers": 2}),
         limits=Limits(tokens=16, rows=16, sequences=2, context=64),
         objects=(NativeObject("x86-64", "code/x86-64.o", "x86_64", (), 4096),),
-        states=(State("blk.0.k", "bf16", 128),),
+        states=(State("blk.0.k", "bf16", 128, 0),),
         prompt={},
         files=tuple(
             FileEntry(name, len(data), hashlib.sha256(data).hexdigest())

@@ -25,7 +25,7 @@ from ggufc.backends.llvm.layouts import RAW, layout_for, pack_tensor
 from ggufc.backends.llvm.object_code import emit_object
 from ggufc.backends.llvm.optimize import parse, run_passes, target_machine
 from ggufc.backends.llvm.signatures import needs_kernel, run_time_dimension, signature
-from ggufc.backends.llvm.states import pack_cache, state_layouts, unpack_cache
+from ggufc.backends.llvm.states import pack_state, state_layouts, unpack_state
 from ggufc.backends.llvm.threading import barrier, define_pool, run_on_all
 from ggufc.ir import (
     Function,
@@ -142,7 +142,7 @@ class NativeSample:
         outputs = [self._read(memory[_root(v)], v.type) for v in self._function.outputs]
         layouts = state_layouts(self._module)
         states = {
-            leaf.name: unpack_cache(
+            leaf.name: unpack_state(
                 layouts[leaf.name],
                 memory[leaf].view(array_type(leaf.type.dtype)),
                 SEQUENCES,
@@ -159,7 +159,7 @@ class NativeSample:
             return _aligned(self._packed(leaf))
         if isinstance(leaf, State):
             layout = state_layouts(self._module)[leaf.name]
-            return _aligned(pack_cache(layout, self._sample.states[leaf.name]))
+            return _aligned(pack_state(layout, self._sample.states[leaf.name]))
         if leaf in self._function.inputs:
             return _aligned(self._sample.inputs[leaf.name])
         memory = aligned_bytes(leaf.type.max_bytes)

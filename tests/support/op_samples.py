@@ -513,3 +513,4 @@ def _rope_kv_write() -> Iterator[OpSample]:
 
 # Other files that hold samples; they import from this one.
 from tests.support import expert_samples as _  # noqa: E402, F401
+from tests.support import recurrent_samples as _recurrent  # noqa: E402, F401

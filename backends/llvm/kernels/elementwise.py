@@ -57,6 +57,12 @@ def emit_sigmoid(k: Kernel) -> None:
     _emit(k, lambda x: 1.0 / (vector_math.exp(-x[0]) + 1.0))
 
 
+@kernel("softplus")
+def emit_softplus(k: Kernel) -> None:
+    """ln(1 + exp(x))."""
+    _emit(k, lambda x: vector_math.softplus(x[0]))
+
+
 @kernel("gelu_tanh")
 def emit_gelu_tanh(k: Kernel) -> None:
     """GELU in its tanh form."""
