@@ -9,5 +9,6 @@ LAYERS_OF_13B = 40
 
 def forward(net: Network) -> Value:
     """The logits of the network's tokens."""
-    graph = refact if net.hparams.n_layers == LAYERS_OF_13B else llama
-    return graph.forward(net)
+    if net.hparams.n_layers == LAYERS_OF_13B:
+        return refact.forward(net)
+    return llama.forward(net)

@@ -12,13 +12,16 @@ from ggufc.backends.llvm import host_isas
 from ggufc.compiler.driver import compile_model
 from ggufc.compiler.options import CompileOptions
 from ggufc.runtime.model import Model
-from tests.support.fixtures import LOCAL, PROMPTS, SHARED, model_fixture, scratch
+from tests.support.fixtures import LOCAL, PROMPTS, SHARED, SMALL, model_fixture, scratch
+from tests.support.shared import shared_fixtures
 
 TOLERANCE = 1e-3
 # Greedy tokens follow from the logits, unless two of them are closer than the tolerance.
 MARGIN = 2 * TOLERANCE
 
-MODELS = [*LOCAL, *SHARED]
+# Compiling takes a second each: of twins only the larger one, where it is here.
+TWINS = {f"small/{name}" for name in SHARED} if shared_fixtures() else set()
+MODELS = [*LOCAL, *(name for name in SMALL if name not in TWINS), *SHARED]
 FEEDING: list[dict[str, int]] = [{}, {"chunk": 1}, {"chunk": 3}, {"chunk": 64}, {"step": True}]
 
 

@@ -9,13 +9,18 @@ import pytest
 
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.ir.numerics import F32Array
-from tests.support.fixtures import LOCAL, PROMPTS, SHARED, model_fixture
+from tests.support.fixtures import LOCAL, PROMPTS, SHARED, SMALL, model_fixture
 from tests.support.interpreted import InterpretedModel
 from tests.support.shared import require_shared
 
 TOLERANCE = 1e-3
 CLEAR_MARGIN = 1e-3
-MODELS = (*LOCAL, *SHARED)
+MODELS = (*LOCAL, *SMALL, *SHARED)
+
+
+def cases(prompts: tuple[str, ...], one: str) -> list[tuple[str, str]]:
+    """A few models with every prompt, the others with one: compiled models run them all."""
+    return [(m, p) for m in MODELS for p in (prompts if m in LOCAL else (one,))]
 
 
 @cache
@@ -31,32 +36,28 @@ def check(name: str, prompt_name: str, logits: F32Array) -> None:
     assert (logits.argmax(axis=1) == prompt.argmax).all()
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "prompt"), [(m, p) for m in MODELS for p in PROMPTS])
 def test_in_one_piece(name: str, prompt: str) -> None:
     model = interpreted(name)
     model.reset()
     check(name, prompt, model.prefill(model_fixture(name).prompts[prompt].ids))
 
 
-@pytest.mark.parametrize("prompt", ["p7", "p33", "p130"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "prompt"), cases(("p7", "p33", "p130"), "p33"))
 def test_in_chunks_of_three(name: str, prompt: str) -> None:
     model = interpreted(name)
     model.reset()
     check(name, prompt, model.in_chunks(model_fixture(name).prompts[prompt].ids, 3, sequence=1))
 
 
-@pytest.mark.parametrize("prompt", ["p7", "p33", "p130"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "prompt"), cases(("p7", "p33", "p130"), "p33"))
 def test_step_by_step(name: str, prompt: str) -> None:
     model = interpreted(name)
     model.reset()
     check(name, prompt, model.step_by_step(model_fixture(name).prompts[prompt].ids, sequence=1))
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "prompt"), cases(PROMPTS, "p7"))
 def test_greedy_tokens(name: str, prompt: str) -> None:
     model = interpreted(name)
     model.reset()

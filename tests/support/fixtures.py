@@ -23,10 +23,13 @@ from tests.support.shared import ROOT, require_shared
 DATA = ROOT / "tests" / "data" / "models"
 PROMPTS = ("p1", "p7", "p33", "p130")
 LOCAL = ("gemma3", "llama", "llama-rope-llama3", "llama-tied", "qwen2", "qwen3")
+# A family of smaller ones: an architecture or feature each.
+SMALL = tuple(sorted(f"small/{path.stem}" for path in (DATA / "small").glob("*.npz")))
 # Found beside the repository only.
 SHARED = (
     "cohere2", "command-r", "deepseek2-lite", "deepseek2-v3", "exaone", "falcon", "gemma2",
-    "glm4", "gpt-oss-mxfp4", "gpt2", "gptneox", "granite", "granitemoe", "llama-bias-headdim",
+    "gemma4",
+    "glm4", "gpt-oss-mxfp4", "gpt2", "gptneox", "granite", "granitemoe", "lfm2", "llama-bias-headdim", "mamba", "mamba2",
     "minicpm", "mixtral", "olmo2", "olmoe", "phi2", "phi3", "qwen2moe", "qwen3moe", "smollm3",
     "stablelm", "starcoder2",
 )  # fmt: skip
@@ -57,7 +60,7 @@ class ModelFixture:
 @cache
 def model_fixture(name: str) -> ModelFixture:
     """The model `name`; skips the calling test, by name, where it is not here."""
-    if name in LOCAL:
+    if name in LOCAL or name in SMALL:
         path, reference = unpacked(DATA / f"{name}.gguf.xz"), DATA / f"{name}.npz"
     else:
         folder = require_shared(f"models/models/{name}")
@@ -75,7 +78,8 @@ def read_prompt(arrays: dict[str, npt.NDArray[Any]], name: str) -> Prompt:
 @cache
 def unpacked(path: Path) -> Path:
     """The content of an xz file, as a file that lives as long as the process."""
-    target = scratch() / path.stem
+    target = scratch() / path.relative_to(DATA).with_suffix("")
+    target.parent.mkdir(exist_ok=True)
     target.write_bytes(lzma.decompress(path.read_bytes()))
     return target
 
