@@ -30,8 +30,9 @@ class Ahead:
 # Measured, as share of the bandwidth that reading reaches. One token on Zen 4: with the second
 # level 93 %, without prefetch 88 %, with every line 80 to 90 %; but layouts whose units are read in
 # two streams reach 40 % without every line and 93 % with. Several tokens, whose products should
-# hide the reading: half as fast again with every line. Sapphire Rapids: every line, always. Codes of
-# one and two bits, whose steps are a few lines: twice as fast with every line as with every second.
+# hide the reading: half as fast again with every line. Codes of one and two bits, whose steps are a
+# few lines: three times as fast with every line as with every second. Sapphire Rapids: every line,
+# always.
 _EVERY_LINE, _SECOND_LEVEL = Ahead(2304, LINE, 1), Ahead(4608, 2 * LINE, 2)
 _EVERY_LINE_SECOND_LEVEL = Ahead(4608, LINE, 2)
 _TWO_STREAMS = ("q5_k", "q6_k", "q3_k", "iq2_s")
