@@ -16,6 +16,7 @@ from ggufc.tokenizer.factory import create_tokenizer
 from ggufc.tokenizer.spec import TokenizerSpec
 
 TEMPLATE_KEY = "tokenizer.chat_template"
+MOST_TEMPLATES = 32
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -93,7 +94,7 @@ def read_template(path: Path) -> str:
 
 def own_templates(metadata: Metadata) -> dict[str, str]:
     """The templates in a model's metadata by name. Raises CompileError for a name that cannot be
-    a file's."""
+    a file's, and for too many."""
     templates = {}
     for key in metadata:
         if key == TEMPLATE_KEY:
@@ -106,4 +107,8 @@ def own_templates(metadata: Metadata) -> dict[str, str]:
                     "the characters A-Z a-z 0-9 _ . -"
                 )
             templates[name] = metadata.get_str(key)
+    if len(templates) > MOST_TEMPLATES:
+        raise CompileError(
+            f"{metadata.label}: {len(templates)} chat templates, allowed are {MOST_TEMPLATES}"
+        )
     return templates

@@ -140,7 +140,8 @@ class PromptSource:
     def prompt(self, request: PromptRequest) -> Prompt:
         """Render and, if there is a vocabulary, encode. Raises PromptError."""
         template = self.template_for(request)
-        rendered = template.render(request.conversation, request.template)
+        text_only = self.tokenizer is not None
+        rendered = template.render(request.conversation, request.template, text_only=text_only)
         if self.tokenizer is None:
             return Prompt(rendered, None)
         return Prompt(

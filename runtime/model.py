@@ -140,10 +140,13 @@ class Model:
     ) -> Generation | Iterator[Event]:
         """Continue a text or token ids. With `stream` returns an iterator of events, whose last
         one carries the result. `control_tokens` says whether control tokens spelled in a text
-        count: `native` or `literal`. Raises ContextError, before any work, for a prompt that does
-        not fit."""
+        count: `native` or `literal`; a begin token that the text begins with is not added again.
+        Raises ContextError, before any work, for a prompt that does not fit."""
         if isinstance(prompt, str):
-            prompt = self.tokenizer.encode(prompt, control_tokens=control_tokens)
+            from ggufc.runtime.prompt import with_begin
+
+            typed = self.tokenizer.encode(prompt, control_tokens=control_tokens, add_special=False)
+            prompt = with_begin(typed, self.tokenizer)
         events = self._events(prompt, options_of(settings))
         return events if stream else last_result(events)
 
@@ -192,11 +195,14 @@ class Model:
         template: str | None = None,
         control_tokens: Policy = "literal",
     ) -> list[int]:
-        """The token ids of a conversation, with the assistant's turn opened."""
-        from ggufc.runtime.prompt import Conversation, encode_prompt
+        """The token ids of a conversation, with the assistant's turn opened; content as a text or
+        as parts, whichever the template was found to take."""
+        from ggufc.runtime.prompt import Conversation, encode_prompt, fitted
 
         whole = messages if isinstance(messages, Conversation) else Conversation(messages)
-        rendered = self.template.render(whole, template)
+        name = self.template.name_for(template, whole.tools)
+        capabilities = self.manifest.prompt.get("templates", {}).get(name, {})
+        rendered = self.template.render(fitted(whole, capabilities), name, text_only=True)
         return encode_prompt(rendered, self.tokenizer, control_tokens).ids
 
     def logits(

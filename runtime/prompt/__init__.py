@@ -5,8 +5,14 @@ limits; `encode_prompt` turns what it rendered into ids in which content is neve
 """
 
 from ggufc.runtime.prompt.chat import ChatTemplate, Conversation
-from ggufc.runtime.prompt.encoding import EncodedPrompt, encode_prompt, special_tokens
+from ggufc.runtime.prompt.encoding import (
+    EncodedPrompt,
+    encode_prompt,
+    special_tokens,
+    with_begin,
+)
 from ggufc.runtime.prompt.errors import PromptError
+from ggufc.runtime.prompt.parts import fitted
 from ggufc.runtime.prompt.rendered import Rendered
 
 __all__ = [
@@ -16,5 +22,7 @@ __all__ = [
     "PromptError",
     "Rendered",
     "encode_prompt",
+    "fitted",
     "special_tokens",
+    "with_begin",
 ]

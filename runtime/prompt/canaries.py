@@ -13,11 +13,12 @@ from typing import Any
 
 from ggufc.runtime.prompt.chat import ChatTemplate, Conversation
 from ggufc.runtime.prompt.encoding import encode_prompt
-from ggufc.runtime.prompt.errors import PromptError
+from ggufc.runtime.prompt.errors import PromptError, TemplateLimitError, TemplateSyntaxError
 from ggufc.tokenizer.base import Tokenizer
 from ggufc.tokenizer.errors import TokenizerError
 
 USER = "user"
+PARTS = "content as parts"
 OK = "ok"
 _NOW = datetime(2025, 1, 2, 3, 4, 5)
 
@@ -83,24 +84,33 @@ CANARIES = (
         [_ASKED, _TOOL, _VALUE, _RESULT],
         _TOOLS,
     ),
-    Canary(
-        "content as parts", [{**_USER, "content": [{"type": "text", "text": _ASKED}]}], [_ASKED]
-    ),
+    Canary(PARTS, [{**_USER, "content": [{"type": "text", "text": _ASKED}]}], [_ASKED]),
     Canary("tools", [_USER], [_ASKED, _TOOL, "canary_name"], _TOOLS),
 )
 
 
 def check_template(template: ChatTemplate, name: str, tokenizer: Tokenizer) -> dict[str, str]:
-    """For each capability `ok` or, in one line, why it is not there."""
-    return {c.capability: verdict(template, name, tokenizer, c) for c in CANARIES}
+    """For each capability `ok` or, in one line, why it is not there. A template that does not
+    compile, or that breaks a limit, is not tried again."""
+    found: dict[str, str] = {}
+    hopeless: str | None = None
+    for canary in CANARIES:
+        try:
+            found[canary.capability] = hopeless or verdict(template, name, tokenizer, canary)
+        except (TemplateSyntaxError, TemplateLimitError) as error:
+            found[canary.capability] = hopeless = _with_construct(error)
+    return found
 
 
 def verdict(template: ChatTemplate, name: str, tokenizer: Tokenizer, canary: Canary) -> str:
-    """`ok`, or what is wrong about the prompt of one canary."""
+    """`ok`, or what is wrong about the prompt of one canary. Raises TemplateSyntaxError and
+    TemplateLimitError."""
     try:
         conversation = Conversation(canary.messages, canary.tools, now=_NOW)
         rendered = template.render(conversation, name)
         encoded = encode_prompt(rendered, tokenizer, complete=template.own)
+    except (TemplateSyntaxError, TemplateLimitError):
+        raise
     except (PromptError, TokenizerError) as error:
         return _with_construct(error)
     missing = [word for word in canary.shown if word not in rendered.text]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -63,6 +63,12 @@ class Conversation:
         return self.add_generation_prompt
 
 
+def refuse_media(media: Iterable[tuple[str, str]]) -> None:
+    """Raise RequestError for the first of the parts that are no text, given as path and kind."""
+    for path, kind in media:
+        raise RequestError(f"{path}: this model reads text only, not {kind!r}")
+
+
 class ChatTemplate:
     """The templates of one model by name, of which `chat_template` is the default.
 
@@ -118,11 +124,16 @@ class ChatTemplate:
             self._compiled[name] = CompiledTemplate(self.templates[name], self._limits)
         return self._compiled[name]
 
-    def render(self, conversation: Conversation, name: str | None = None) -> Rendered:
-        """The prompt of a conversation. Raises PromptError."""
+    def render(
+        self, conversation: Conversation, name: str | None = None, *, text_only: bool = False
+    ) -> Rendered:
+        """The prompt of a conversation, by the template of that name. `text_only` refuses parts
+        that are no text before the template sees them. Raises PromptError."""
         opens_turn = conversation.opens_turn
         request = Request()
         messages = request.messages(conversation.messages)
+        if text_only:
+            refuse_media(request.media)
         template = self.compiled(self.name_for(name, conversation.tools))
         variables = self._variables(conversation, request)
         last = self._continued(conversation, template, messages, request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
+from ggufc.runtime.prompt.chat import refuse_media
 from ggufc.runtime.prompt.errors import ControlTokenError, RequestError
 from ggufc.runtime.prompt.rendered import Rendered
 from ggufc.runtime.prompt.sources import Author
@@ -55,8 +56,7 @@ def encode_prompt(
     is no text and for a policy that does not exist.
     """
     chosen = checked_policy(policy)
-    for path, kind in rendered.media:
-        raise RequestError(f"{path}: this model reads text only, not {kind!r}")
+    refuse_media(rendered.media)
     encoding = _encoded(rendered, tokenizer, chosen)
     spelled = spelled_tokens(rendered, tokenizer, encoding)
     if chosen == "reject" and spelled:

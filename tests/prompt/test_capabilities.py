@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,27 @@ def test_the_capabilities_of_published_templates() -> None:
 )
 def test_verdicts(template: str, capability: str, verdict: str) -> None:
     assert verdicts(template)[capability].startswith(verdict)
+
+
+def test_a_hopeless_template_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    render = ChatTemplate.render
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        tried.append(1)
+        return render(*arguments, **keywords)
+
+    monkeypatch.setattr(ChatTemplate, "render", counted)
+    for template in ("{% if %}", "{{ 'x' * 10**9 }}"):
+        tried.clear()
+        assert len(set(verdicts(template).values())) == 1
+        assert len(tried) == 1
+
+
+def test_so_many_templates(tmp_path: Path) -> None:
+    names = {f"chat_template.t{number}": "x" for number in range(33)}
+    with pytest.raises(CompileError, match="33 chat templates, allowed are 32"):
+        imported(vocabulary_file(tmp_path, **names))
 
 
 def test_begin_tokens_are_counted() -> None:

@@ -16,8 +16,10 @@ from ggufc.runtime.prompt import (
     Conversation,
     EncodedPrompt,
     encode_prompt,
+    fitted,
     special_tokens,
 )
+from ggufc.runtime.prompt.canaries import check_template
 from ggufc.runtime.prompt.errors import RequestError, TemplateRefusal
 from ggufc.tokenizer import Tokenizer, create_tokenizer
 from tests.support.bundles import bundle_of
@@ -69,6 +71,67 @@ def test_one_begin_token_reaches_the_model(tmp_path: Path) -> None:
         ids = loaded.encode_chat(THE)
         assert ids[0] == 1
         assert ids.count(1) == 1
+
+
+@pytest.mark.parametrize("add_bos", [True, False])
+def test_raw_completion_begins_once(tmp_path: Path, add_bos: bool) -> None:
+    model = tiny_model()
+    model.metadata["tokenizer.ggml.add_bos_token"] = add_bos
+    with Model.load(bundle_of(model, tmp_path)) as loaded:
+        the = loaded.tokenizer.encode("the", add_special=False)
+        plain, typed = loaded.generate("the", max_tokens=1), loaded.generate("<s>the", max_tokens=1)
+        literal = loaded.generate("<s>the", max_tokens=1, control_tokens="literal")
+    assert plain.prompt_ids == ([1, *the] if add_bos else the)
+    assert typed.prompt_ids == [1, *the]
+    assert literal.prompt_ids.count(1) == add_bos
+
+
+# Content as parts reaches templates that want texts, and the other way round.
+
+PRINTS = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+LOOPS = "{% for m in messages %}<{% for p in m.content %}{{ p.text }};{% endfor %}>{% endfor %}"
+BOTH = "{% for m in messages %}<{{ m.content if m.content is string else m.content|map(attribute='text')|join('+') }}>{% endfor %}"  # noqa: E501
+A, B = {"type": "text", "text": "the"}, {"type": "text", "text": "an"}
+
+
+@pytest.mark.parametrize(
+    ("template", "content", "expected"),
+    [
+        (PRINTS, [A, B], "<the\nan>"),
+        (PRINTS, [A], "<the>"),
+        (PRINTS, "the", "<the>"),
+        (PRINTS, [{"text": "the"}], "<the>"),
+        (PRINTS, [], "<[]>"),
+        (PRINTS, [[A]], "<[[{'type': 'text', 'text': 'the'}]]>"),
+        (LOOPS, "the", "<the;>"),
+        (LOOPS, [A, B], "<the;an;>"),
+        (LOOPS, None, "<>"),
+        (BOTH, [A, B], "<the+an>"),
+        (BOTH, "the", "<the>"),
+    ],
+)
+def test_content_as_parts_and_as_text(template: str, content: Any, expected: str) -> None:
+    tokenizer = vocabulary("smollm2")
+    chat = ChatTemplate({"chat_template": template})
+    capabilities = check_template(chat, "chat_template", tokenizer)
+    conversation = fitted(Conversation([{"role": "user", "content": content}]), capabilities)
+    assert chat.render(conversation).text == expected
+
+
+def test_parts_through_the_model(tmp_path: Path) -> None:
+    model = tiny_model()
+    model.metadata["tokenizer.chat_template"] = PRINTS
+    with Model.load(bundle_of(model, tmp_path)) as loaded:
+        one, many = THE, [{"role": "user", "content": [A]}]
+        assert loaded.encode_chat(one) == loaded.encode_chat(many)
+        with pytest.raises(
+            RequestError, match=r"content\[1\]: this model reads text only, not 'ima"
+        ):
+            loaded.encode_chat([{"role": "user", "content": [A, {"type": "image"}]}])
+        with pytest.raises(RequestError, match="messages: expected a list"):
+            loaded.encode_chat("hello")  # type: ignore[arg-type]
+        with pytest.raises(RequestError, match=r"messages\[0\]: expected an object"):
+            loaded.encode_chat(["hello"])  # type: ignore[list-item]
 
 
 # Content cannot close its turn, and is not shortened.
