@@ -80,9 +80,9 @@ def verify_bundle(path: Path, *, threads: int | None = None, isa: str | None = N
         ids = sample_ids(model)
         code = compiled_rows(model, ids)
         isa = model.engine.isa
-    weights = PackedWeights(bundle)
     graph = parse_module(bundle.read(GRAPH_IR).decode())
     program = to_fused(graph, Compute(prefill=isa_named(isa).prefill_compute))
+    weights = PackedWeights(bundle, joined_weights(graph, program))
     exact = interpreted_rows(graph, weights, ids)
     interpreted = interpreted_rows(program, weights, ids)
     rows = [
@@ -124,11 +124,27 @@ def interpreted_rows(program: Module, weights: "PackedWeights", ids: Ints) -> li
     return rows
 
 
-class PackedWeights:
-    """The values of a bundle's weights, unpacked when they are asked for; some are kept."""
+def joined_weights(graph: Module, program: Module) -> dict[str, tuple[Weight, int]]:
+    """By the name of a weight of the graph that the program has as part of another one: that, and
+    the row where the part begins."""
+    places = {}
+    for weight in program.weights.values():
+        parts = [graph.weights.get(str(source)) for source in weight.sources]
+        first = 0
+        for part in parts if len(parts) > 1 else ():
+            if part is not None:
+                places[part.name] = weight, first
+                first += part.type.max_shape[0]
+    return places
 
-    def __init__(self, bundle: Bundle) -> None:
+
+class PackedWeights:
+    """The values of a bundle's weights, unpacked when they are asked for; some are kept. Of weights
+    that were joined to one, `joined` says where in it they are."""
+
+    def __init__(self, bundle: Bundle, joined: dict[str, tuple[Weight, int]]) -> None:
         self._path = bundle.path
+        self._joined = joined
         self._data: Bytes = load_weights(bundle, threads=1, mapped=True)
         self._entries = {entry.name: entry for entry in bundle.manifest.weights}
         self._kept: dict[str, Floats] = {}
@@ -137,7 +153,10 @@ class PackedWeights:
     def values(self, weight: Weight) -> Floats:
         """float32 values of a weight of the program. Raises BundleError if the bundle lacks it."""
         values = self._kept.get(weight.name)
-        if values is None:
+        if values is None and weight.name not in self._entries and weight.name in self._joined:
+            whole, first = self._joined[weight.name]
+            values = self.values(whole)[first : first + weight.type.max_shape[0]]
+        elif values is None:
             values = self._unpack(weight.name)
             if values.nbytes <= self._room:
                 self._kept[weight.name] = values

@@ -12,6 +12,7 @@ from ggufc.backends.llvm import host_isas
 from ggufc.compiler.driver import compile_model
 from ggufc.compiler.options import CompileOptions
 from ggufc.runtime.model import Model
+from ggufc.verification import verify_bundle
 from tests.support.fixtures import LOCAL, PROMPTS, SHARED, SMALL, model_fixture, scratch
 from tests.support.shared import shared_fixtures
 
@@ -56,7 +57,13 @@ def test_logits_and_greedy_tokens(name: str) -> None:
             assert found.ids[:sure] == prompt.greedy[:sure].tolist()
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3"])
+@pytest.mark.parametrize("name", ["qwen2", "small/glm4moe", "small/deepseek2-yarn"])
+def test_verification(name: str) -> None:
+    """Of programs with joined biases, experts, and weights of heads."""
+    assert verify_bundle(bundle(name), threads=2).passed
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "small/deepseek2-yarn"])
 @pytest.mark.parametrize("isa", host_isas()[1:])
 def test_other_instruction_sets(name: str, isa: str) -> None:
     with Model.load(bundle(name, isa), threads=2) as model:
