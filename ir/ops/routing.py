@@ -242,4 +242,5 @@ class CombineRows:
     @staticmethod
     def reference(x: F32Array, places: Array, weights: F32Array) -> F32Array:
         rows = x.reshape(-1, x.shape[2])[places].astype(np.float64)
-        return np.einsum("tkd,tk->td", rows, weights.astype(np.float64)).astype(np.float32)
+        found: F32Array = np.einsum("tkd,tk->td", rows, weights.astype(np.float64)).astype(np.float32)
+        return found

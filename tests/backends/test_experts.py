@@ -10,7 +10,7 @@ import pytest
 from ggufc.backends.llvm.isa import ISAS, Isa
 from ggufc.backends.llvm.kernel import OperandSignature, OpSignature
 from ggufc.backends.llvm.kernels import load
-from ggufc.ir import bf16_to_f32, dtype, f32_to_bf16, to_f32
+from ggufc.ir import TensorType, bf16_to_f32, dtype, f32_to_bf16, to_f32
 from tests.support.native import aligned, build_kernel, kernel_module, object_code, runnable_isas
 from tests.support.signatures import tensor
 from tests.support.weights import (
