@@ -242,5 +242,5 @@ class CombineRows:
     @staticmethod
     def reference(x: F32Array, places: Array, weights: F32Array) -> F32Array:
         rows = x.reshape(-1, x.shape[2])[places].astype(np.float64)
-        found: F32Array = np.einsum("tkd,tk->td", rows, weights.astype(np.float64)).astype(np.float32)
-        return found
+        sums: Array = np.einsum("tkd,tk->td", rows, weights.astype(np.float64))
+        return sums.astype(np.float32)
