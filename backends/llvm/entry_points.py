@@ -17,9 +17,10 @@ from ggufc.backends.llvm.kernel_builder import Module as LlvmModule
 from ggufc.backends.llvm.machine import clock
 from ggufc.backends.llvm.placement import ARENA, LOGITS, value_place, weight_offset
 from ggufc.backends.llvm.signatures import run_time_dimension
+from ggufc.backends.llvm.states import state_limits
 from ggufc.backends.llvm.threading import barrier, run_on_all
 from ggufc.ir import Function as IrFunction
-from ggufc.ir import Module, Op, State, Symbol, Value, Weight, max_dim
+from ggufc.ir import Module, Op, State, Symbol, Value, Weight
 
 GRAPH_PARAMS = (("call", PTR), ("tid", I64), ("threads", I64), ("pool", PTR))
 _CONTEXT_UNIT = 64
@@ -154,13 +155,14 @@ def _checks(
 
 
 def _maxima(module: Module, function: IrFunction) -> dict[str, int]:
-    """The compiled maximum of each count; without states any context and sequences will do."""
+    """The compiled maximum of each count; where no state depends on it, any context, or number of
+    sequences, will do."""
     counters = {name: symbol.max for symbol, name in _symbol_counters(function).items()}
-    shapes = [state.type.shape for state in module.states.values()]
+    limits = state_limits(module)
     unlimited = 1 << 40
     return {
         "n_tokens": 1,
         **counters,
-        "context": max((max_dim(shape[1]) for shape in shapes), default=unlimited),
-        "n_sequences": max((max_dim(shape[0]) for shape in shapes), default=unlimited),
+        "context": limits.get("C", unlimited),
+        "n_sequences": limits.get("S", unlimited),
     }

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggufc.backends.base import CompiledObject, Integers, Logits
-from ggufc.backends.llvm.abi import ABI_VERSION, CALL_FIELDS, EXPORTS, ReturnCode
+from ggufc.backends.llvm.abi import ABI_VERSION, CALL_FIELDS, EXPORTS, INPUT_FIELDS, ReturnCode
 from ggufc.backends.llvm.detect import host_isas
 from ggufc.backends.llvm.isa import Isa, isa_named
 from ggufc.backends.llvm.optimize import CodegenError
@@ -27,9 +27,11 @@ from ggufc.backends.llvm.states import (
     CONTEXT_MULTIPLE,
     state_bytes,
     state_layouts,
+    state_limits,
     unpack_state,
 )
 from ggufc.ir import Function, Module, round_up
+from ggufc.ir.interpreter import sequence_lengths
 from ggufc.ir.numerics import array_type
 
 Bytes = npt.NDArray[np.uint8]
@@ -141,8 +143,8 @@ class NativeBackend:
         self._weights[:] = weights
         self._arena = aligned_bytes(max(compiled.arena_bytes, 1))
         limits = state_limits(module)
-        self._context = round_up(context or limits[1], CONTEXT_MULTIPLE)
-        self._sequences = sequences or limits[0]
+        self._context = round_up(context or limits.get("C", CONTEXT_MULTIPLE), CONTEXT_MULTIPLE)
+        self._sequences = sequences or limits.get("S", 1)
         self._layouts = state_layouts(module)
         self._states = {name: self._new_state(name) for name in module.states}
         self._table = np.array([s.ctypes.data for s in self._states.values()] or [0], np.uint64)
@@ -179,6 +181,7 @@ class NativeBackend:
     ) -> tuple[int, Logits]:
         """The return code and logits of one call, unchecked; `changes` go into its fields."""
         arrays = [np.ascontiguousarray(a, np.int32) for a in inputs]
+        arrays.append(sequence_lengths(arrays[1], arrays[2]))
         logits = np.zeros((len(arrays[3]), output_width(self._module.functions[name])), np.float32)
         fields = self._fields(arrays, logits)
         fields["profile"] = 0 if profile is None else profile.ctypes.data
@@ -187,8 +190,7 @@ class NativeBackend:
         return int(self._functions[name](record.ctypes.data)), logits
 
     def _fields(self, arrays: list[Integers], logits: Logits) -> dict[str, int]:
-        inputs = ("tokens", "positions", "sequences", "rows")
-        pointers = {n: a.ctypes.data for n, a in zip(inputs, arrays, strict=True)}
+        pointers = {n: a.ctypes.data for n, a in zip(INPUT_FIELDS, arrays, strict=True)}
         return {
             **pointers,
             "abi_version": ABI_VERSION,
@@ -201,7 +203,6 @@ class NativeBackend:
             "context": self._context,
             "n_sequences": self._sequences,
             "pool": self._pool.address,
-            "reserved": 0,
         }
 
     def _run(self, name: str, *inputs: Integers) -> Logits:
@@ -230,11 +231,3 @@ def output_width(function: Function) -> int:
     """The width of the one output of a function."""
     (output,) = function.outputs
     return output.type.max_shape[-1]
-
-
-def state_limits(module: Module) -> tuple[int, int]:
-    """The compiled maxima of sequences and context; 1 and 64 for a module without states."""
-    for state in module.states.values():
-        sequences, context = state.type.max_shape[:2]
-        return sequences, context
-    return 1, CONTEXT_MULTIPLE

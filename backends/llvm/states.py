@@ -130,6 +130,11 @@ def state_bytes(layout: StateLayout, sequences: int, context: int) -> int:
     return sequences * (layout.sequence_bytes + context * layout.position_bytes)
 
 
+def state_limits(module: Module) -> dict[str, int]:
+    """The compiled maxima of the sizes that states depend on: S sequences, C positions."""
+    return {s.name: s.max for state in module.states.values() for s in state.type.symbols()}
+
+
 def plain_layout(state: TensorType) -> PlainLayout:
     """The layout of a state `[S, ...]` of f32 without positions."""
     if state.dtype.name != "f32" or any(symbol.name == "C" for symbol in state.symbols()):

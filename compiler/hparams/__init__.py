@@ -6,7 +6,16 @@ is checked before it is used: the file may be hostile.
 """
 
 from ggufc.compiler.hparams.keys import architecture_data
-from ggufc.compiler.hparams.params import Experts, HParams, Latent, LayerParams, Rope, Xielu, Yarn
+from ggufc.compiler.hparams.params import (
+    Experts,
+    HParams,
+    Latent,
+    LayerParams,
+    Recurrent,
+    Rope,
+    Xielu,
+    Yarn,
+)
 from ggufc.compiler.hparams.reader import read_hparams
 
 __all__ = [
@@ -14,6 +23,7 @@ __all__ = [
     "HParams",
     "Latent",
     "LayerParams",
+    "Recurrent",
     "Rope",
     "Xielu",
     "Yarn",

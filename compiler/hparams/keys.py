@@ -98,19 +98,19 @@ class Keys:
         return values
 
     def per_layer(
-        self, name: str, n_layers: int, high: int, default: tuple[int, ...] = ()
+        self, name: str, n_layers: int, high: int, default: tuple[int, ...] = (), low: int = 1
     ) -> tuple[int, ...]:
-        """One integer from 1 to `high` for each layer, stored as one number for all or as an
+        """One integer from `low` to `high` for each layer, stored as one number for all or as an
         array."""
         value = self.metadata.get(self.full(name))
         if value is None and default:
             return default
         if not isinstance(value, GGUFArray):
-            return (self.integer(name, 1, high),) * n_layers
+            return (self.integer(name, low, high),) * n_layers
         numbers = self.array(name, INTEGER_KINDS, n_layers)
         for number in numbers:
-            if not 1 <= number <= high:
-                raise self.fail(name, number, f"are 1 to {high}")
+            if not low <= number <= high:
+                raise self.fail(name, number, f"are {low} to {high}")
         return tuple(numbers)
 
     def reals_per_layer(self, name: str, n_layers: int, limit: float) -> tuple[float, ...]:

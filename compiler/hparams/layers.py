@@ -17,6 +17,7 @@ from ggufc.compiler.hparams.limits import (
     MAX_SCALE,
 )
 from ggufc.compiler.hparams.params import LayerParams, Rope, Xielu
+from ggufc.compiler.hparams.recurrent import may_recur, read_recurrent
 from ggufc.compiler.hparams.rope import read_ropes
 
 MAX_COEFFICIENT = 1e4
@@ -33,9 +34,11 @@ class HeadShape:
 
 def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
     """The layers, from the first to the last; `dim` is the width of the model."""
-    n_heads = keys.per_layer("attention.head_count", n_layers, MAX_HEADS)
-    n_kv_heads = read_kv_heads(keys, n_heads)
-    hidden = keys.per_layer("feed_forward_length", n_layers, MAX_HIDDEN_DIM)
+    least = 0 if may_recur(keys) else 1
+    n_heads = keys.per_layer("attention.head_count", n_layers, MAX_HEADS, low=least)
+    n_kv_heads = read_kv_heads(keys, n_heads, least)
+    recurrent = read_recurrent(keys, n_kv_heads, dim)
+    hidden = keys.per_layer("feed_forward_length", n_layers, MAX_HIDDEN_DIM, low=least)
     windows = read_windows(keys, n_layers)
     whole, local = read_head_shapes(keys, dim, n_heads)
     caches = read_caches(keys, windows)
@@ -60,17 +63,19 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
             xielus[i],
             experts[i],
             latent,
+            recurrent[i],
         )
         for i in range(n_layers)
     )
 
 
-def read_kv_heads(keys: Keys, n_heads: tuple[int, ...]) -> tuple[int, ...]:
-    """The number of key and value heads of each layer, a divisor of that of query heads."""
+def read_kv_heads(keys: Keys, n_heads: tuple[int, ...], least: int) -> tuple[int, ...]:
+    """The number of key and value heads of each layer, a divisor of that of query heads; 0, where
+    `least` allows it, for a layer without attention."""
     name = "attention.head_count_kv"
-    n_kv_heads = keys.per_layer(name, len(n_heads), MAX_HEADS, default=n_heads)
+    n_kv_heads = keys.per_layer(name, len(n_heads), MAX_HEADS, default=n_heads, low=least)
     for heads, kv_heads in zip(n_heads, n_kv_heads, strict=True):
-        if heads % kv_heads:
+        if kv_heads and (heads == 0 or heads % kv_heads):
             raise keys.fail(name, kv_heads, f"are divisors of the {heads} query heads")
     return n_kv_heads
 
@@ -105,10 +110,14 @@ def read_head_shapes(keys: Keys, dim: int, n_heads: tuple[int, ...]) -> tuple[He
 
 
 def default_head_dim(keys: Keys, dim: int, n_heads: tuple[int, ...]) -> int:
-    """The width of a head where no key gives it: the heads of a layer share the model's width."""
-    if keys.full("attention.key_length") not in keys.metadata and dim % n_heads[0]:
-        raise keys.fail("attention.head_count", n_heads[0], f"are divisors of the width {dim}")
-    return max(1, dim // n_heads[0])
+    """The width of a head where no key gives it: the heads of a layer share the model's width. One
+    that is as good as any where no layer has heads."""
+    count = next((n for n in n_heads if n), 0)
+    if count == 0:
+        return 2
+    if keys.full("attention.key_length") not in keys.metadata and dim % count:
+        raise keys.fail("attention.head_count", count, f"are divisors of the width {dim}")
+    return max(1, dim // count)
 
 
 def read_caches(keys: Keys, windows: list[int]) -> list[int]:

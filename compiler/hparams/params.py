@@ -79,13 +79,29 @@ class Latent:
 
 
 @dataclass(frozen=True)
+class Recurrent:
+    """The recurrent part of a layer: a convolution over `conv_width` tokens, and with `state_dim` a
+    state space of `inner_dim` rows.
+
+    `rank` is the number of heads, or in models without heads what steps pass through; `groups` of
+    heads share their inputs; `is_normed` says whether steps and inputs are normed."""
+
+    conv_width: int
+    inner_dim: int
+    state_dim: int = 0
+    rank: int = 0
+    groups: int = 1
+    is_normed: bool = False
+
+
+@dataclass(frozen=True)
 class LayerParams:
     """What may differ from layer to layer.
 
     `head_dim` is the width of a query or key head, `value_dim` of a value head; `window` is how
     many positions a token sees, itself included, 0 for all; scores are multiplied by
     `attention_scale`; `cache` is the layer whose keys and values this one attends to, its own
-    number unless it has none."""
+    number unless it has none. A layer without heads of keys and values has no attention."""
 
     n_heads: int
     n_kv_heads: int
@@ -99,6 +115,7 @@ class LayerParams:
     xielu: Xielu | None = None
     experts: Experts | None = None
     latent: Latent | None = None
+    recurrent: Recurrent | None = None
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,8 @@ def build(gguf: GGUFFile, options: GraphOptions) -> Module:
         b = GraphBuilder(module, name)
         add_cache(b, hparams, options.kv_type, context, options.max_batch)
         rows = Symbol("R", options.max_tokens) if name == "prefill" else None
-        b.returns(architecture.forward(Network(b, hparams, tensors, tokens, rows, context)))
+        net = Network(b, hparams, tensors, tokens, rows, context, options.max_batch)
+        b.returns(architecture.forward(net))
     tensors.check_all_used(drafting_layers(hparams))
     verify(module, GRAPH)
     return module

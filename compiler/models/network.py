@@ -12,6 +12,7 @@ from ggufc.ir.numerics import F32Array
 
 CONTEXT_UNIT = 64
 ROPE_DIVISORS = "rope_freqs.weight"
+SHORT_DIVISORS, LONG_DIVISORS = "rope_factors_short.weight", "rope_factors_long.weight"
 # Divisors that large stand for pairs that do not turn.
 DIVISOR_RANGE = (1e-3, 1e36)
 
@@ -46,15 +47,18 @@ class Network(Scope):
         tokens: Symbol,
         rows: Symbol | None,
         context: int,
+        max_sequences: int,
     ) -> None:
         """Declare the inputs of the function: one sequence's tokens, or one token a sequence.
         Positions are below `context`."""
         super().__init__(b, hparams, tensors, "")
         self.context = context
+        self.max_sequences = max_sequences
         per_token = TensorType((tokens,), dtype("i32"))
         self.tokens = b.input("tokens", per_token)
         self.positions = b.input("positions", per_token)
         self.sequences = b.input("sequences", per_token)
+        self.lengths = b.input("lengths", per_token) if self.has_long_ropes else None
         self.rows = b.input("rows", TensorType((rows,), dtype("i32"))) if rows is not None else None
         self.rope_tables: dict[Rope, Value] = {}
 
@@ -69,29 +73,47 @@ class Network(Scope):
         rope = params.rope
         if rope not in self.rope_tables:
             kind = "_swa" if params.window and self.has_two_ropes else ""
-            weight = self.tensors.constant(
-                f"rope.freqs{kind}", frequencies(rope, self.rope_divisors(rope))
-            )
-            self.rope_tables[rope] = self.b.rope_table(
-                self.positions, weight, scale=rope.scale, name=f"rope.table{kind}"
-            )
+            self.rope_tables[rope] = self.new_rope_table(rope, kind)
         return self.rope_tables[rope]
+
+    def new_rope_table(self, rope: Rope, kind: str) -> Value:
+        """Cosines and sines by the frequencies of `rope`, of which long sequences may have their
+        own; `kind` is the end of their names."""
+        has_two_sets = rope.divided and self.tensors.has(SHORT_DIVISORS)
+        divisors = self.rope_divisors(rope, SHORT_DIVISORS if has_two_sets else ROPE_DIVISORS)
+        freqs = self.tensors.constant(f"rope.freqs{kind}", frequencies(rope, divisors))
+        options: dict[str, Any] = {"scale": rope.scale, "name": f"rope.table{kind}"}
+        if has_two_sets:
+            divisors = self.rope_divisors(rope, LONG_DIVISORS)
+            if self.lengths is not None:
+                long_freqs = frequencies(rope, divisors)
+                options["lengths"] = self.lengths
+                options["long_freqs"] = self.tensors.constant(f"rope.freqs{kind}_long", long_freqs)
+                options["short_context"] = rope.short_context
+        table: Value = self.b.rope_table(self.positions, freqs, **options)
+        return table
+
+    @property
+    def has_long_ropes(self) -> bool:
+        """Whether sequences may be so long that they have frequencies of their own."""
+        limits = [params.rope.short_context for params in self.hparams.layers]
+        return self.tensors.has(LONG_DIVISORS) and any(0 < n < self.context for n in limits)
 
     @property
     def has_two_ropes(self) -> bool:
         """Whether layers with a window rotate by other frequencies than those without."""
         return len({params.rope for params in self.hparams.layers}) > 1
 
-    def rope_divisors(self, rope: Rope) -> F32Array | None:
-        """What a file divides the frequencies by, one number a pair, if it brings that for
-        `rope`."""
-        if not rope.divided or not self.tensors.has(ROPE_DIVISORS):
+    def rope_divisors(self, rope: Rope, name: str) -> F32Array | None:
+        """What the tensor `name` divides the frequencies by, one number a pair, if the file has it
+        and means it for `rope`."""
+        if not rope.divided or not self.tensors.has(name):
             return None
-        divisors = self.tensors.vector_values(ROPE_DIVISORS, rope.dim // 2)
+        divisors = self.tensors.vector_values(name, rope.dim // 2)
         low, high = DIVISOR_RANGE
         for value in divisors[~((divisors >= low) & (divisors <= high))]:
             raise self.tensors.fail(
-                f"tensor '{ROPE_DIVISORS}' holds {value}, allowed are {low:g} to {high:g}"
+                f"tensor '{name}' holds {value}, allowed are {low:g} to {high:g}"
             )
         return divisors
 
@@ -112,6 +134,11 @@ class Layer(Scope):
         states, owner = self.b.module.states, self.params.cache
         return states[f"blk.{owner}.k"], states[f"blk.{owner}.v"]
 
+    def state(self, name: str, *shape: int) -> State:
+        """A state of the layer that each token of a sequence changes: f32 [S, *shape]."""
+        type_ = TensorType((Symbol("S", self.net.max_sequences), *shape), dtype("f32"))
+        return self.b.module.state(f"{self.prefix}{name}", type_)
+
     @property
     def has_cache(self) -> bool:
         """Whether the layer makes keys and values, rather than to share those of another one."""
@@ -125,7 +152,7 @@ def add_cache(
     sequences."""
     s, c = Symbol("S", sequences), Symbol("C", round_up(context, CONTEXT_UNIT))
     for index, params in enumerate(hparams.layers):
-        if params.cache != index:
+        if params.cache != index or params.n_kv_heads == 0:
             continue
         for name, width in (("k", params.head_dim), ("v", params.value_dim)):
             shape = (s, c, params.n_kv_heads, width)

@@ -36,6 +36,7 @@ from ggufc.compiler.models.blocks.layers import (
     parallel_layers,
     post_norm_layers,
     pre_norm_layers,
+    pre_norm_mixers,
 )
 from ggufc.compiler.models.blocks.mlp import gated, gated_mlp, joined_gated_mlp, plain_mlp
 from ggufc.compiler.models.blocks.norms import (
@@ -44,6 +45,13 @@ from ggufc.compiler.models.blocks.norms import (
     bare_rms_norm,
     layer_norm,
     rms_norm,
+)
+from ggufc.compiler.models.blocks.recurrent import (
+    channel_state_space,
+    convolution,
+    gated_convolution,
+    head_state_space,
+    recurrent_of,
 )
 
 __all__ = [
@@ -57,13 +65,17 @@ __all__ = [
     "attention_output",
     "bare_layer_norm",
     "bare_rms_norm",
+    "channel_state_space",
     "clamped",
+    "convolution",
     "each_head_norms",
     "embedding",
     "flat",
     "gated",
+    "gated_convolution",
     "gated_mlp",
     "head_norms",
+    "head_state_space",
     "heads",
     "joined_gated_mlp",
     "latent_attention",
@@ -77,8 +89,10 @@ __all__ = [
     "plain_mlp",
     "post_norm_layers",
     "pre_norm_layers",
+    "pre_norm_mixers",
     "projection_norms",
     "qkv",
+    "recurrent_of",
     "rms_norm",
     "rotate",
     "rotated",

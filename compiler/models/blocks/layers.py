@@ -29,6 +29,14 @@ def pre_norm_layers(
     return x
 
 
+def pre_norm_mixers(net: Network, x: Value, mixer: Branch) -> Value:
+    """All layers of a network without MLPs, each x + mixer(norm(x)): [T, dim]."""
+    for layer in net.layers():
+        branch = mixer(layer, rms_norm(layer, "attn_norm", x))
+        x = add(layer, "residual", x, branch)
+    return x
+
+
 def post_norm_layers(net: Network, x: Value, attention: Branch, mlp: Branch) -> Value:
     """All layers, each x + norm(attention(x)), then x + norm(mlp(x)): [T, dim]."""
     for layer in net.layers():
