@@ -53,10 +53,22 @@ class ModelTensors:
         info = self.matrix_info(name, rows, columns)
         return self.module.weight(name, TensorType(info.shape, dtype(info.type_name)))
 
-    def stack(self, name: str, shape: tuple[int, ...]) -> Weight:
-        """Several weight matrices, [count, rows, columns], of any type that has a packed layout."""
-        info = self.packable(name, shape)
-        return self.module.weight(name, TensorType(shape, dtype(info.type_name)))
+    def stack(self, name: str, shape: tuple[int, ...], parts: str = "") -> Weight:
+        """Several weight matrices, [count, rows, columns], of any type that has a packed layout;
+        from one tensor, or from one each, named `parts` with the number in place of `{}`."""
+        names = [parts.format(i) for i in range(shape[0])] if parts else []
+        if self.has(name) or not names or not self.has(names[0]):
+            info = self.packable(name, shape)
+            return self.module.weight(name, TensorType(shape, dtype(info.type_name)))
+        infos = [self.packable(part, shape[1:]) for part in names]
+        for info in infos:
+            if info.type_name != infos[0].type_name:
+                raise self.fail(
+                    f"tensor {quoted(info.name)} is of type {info.type_name}, wanted"
+                    f" {infos[0].type_name} as {quoted(names[0])}"
+                )
+        type_ = TensorType(shape, dtype(infos[0].type_name))
+        return self.module.weight(name, type_, names)
 
     def row(self, name: str, n: int) -> Weight:
         """A weight matrix [1, n], which files may also hold as a vector."""

@@ -78,9 +78,10 @@ def routes(layer: Layer, x: Value) -> tuple[Value, Value]:
 
 
 def stack(layer: Layer, name: str, rows: int, columns: int) -> Weight:
-    """The matrices [rows, columns] of all experts."""
+    """The matrices [rows, columns] of all experts; old files have a tensor for each."""
     shape = (experts_of(layer).count, rows, columns)
-    return layer.tensors.stack(f"{layer.prefix}{name}.weight", shape)
+    parts = f"{layer.prefix}{name.removesuffix('_exps')}.{{}}.weight"
+    return layer.tensors.stack(f"{layer.prefix}{name}.weight", shape, parts)
 
 
 def stacked_bias(layer: Layer, name: str, n: int) -> Weight | None:
