@@ -151,7 +151,14 @@ def model_facts(gguf: GGUFFile, graph: Module) -> ModelFacts:
     hparams = read_hparams(gguf.metadata)
     values = hparams.to_dict()
     architecture = values.pop("architecture")
+    values["short_context"] = short_context(graph)
     return ModelFacts(graph.name, architecture, values.pop("vocab_size"), values)
+
+
+def short_context(graph: Module) -> int:
+    """The length from which on sequences are rotated by other frequencies; 0 if there is none."""
+    ops = [op for function in graph.functions.values() for op in function.ops]
+    return max((op.attributes["short_context"] for op in ops if op.name == "rope_table"), default=0)
 
 
 def limits(gguf: GGUFFile, options: CompileOptions) -> Limits:

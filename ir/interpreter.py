@@ -60,7 +60,7 @@ class Interpreter:
             raise IRError(f"no function '{function_name}'; the module has {known}")
         function = self.module.functions[function_name]
         sizes = dict(states.sizes)
-        values = _bind_inputs(function, inputs, sizes)
+        values = _bind_inputs(function, _complete(function, inputs), sizes)
         for op in function.ops:
             self._run_op(op, values, states, sizes)
         return [values[output] for output in function.outputs]
@@ -105,6 +105,21 @@ class Interpreter:
             shape = weight.type.max_shape
             self._computed[weight.name] = decode(weight.type.dtype.name, weight.data, shape)
         return self._computed[weight.name]
+
+
+def sequence_lengths(positions: Array, sequences: Array) -> Array:
+    """How long each token's sequence is once all of these tokens are in it: int32 [T]."""
+    same = sequences[:, None] == sequences[None]
+    lengths: Array = np.where(same, positions[None] + 1, 0).max(axis=1, initial=0)
+    return lengths.astype(np.int32)
+
+
+def _complete(function: Function, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Inputs with `lengths`, where a function wants them and the caller leaves them out."""
+    wanted = any(value.name == "lengths" for value in function.inputs)
+    if not wanted or "lengths" in inputs or not {"positions", "sequences"} <= set(inputs):
+        return inputs
+    return {**inputs, "lengths": sequence_lengths(inputs["positions"], inputs["sequences"])}
 
 
 def _label(op: Op) -> str:

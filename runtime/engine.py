@@ -77,21 +77,44 @@ class Engine:
         one."""
         return not any(state.sequence_bytes for state in self.manifest.states)
 
-    def prefill(self, sequence: int, position: int, ids: Ints, rows: Ints, logits: Floats) -> None:
+    @property
+    def short_context(self) -> int:
+        """The number of positions up to which the model rotates as in short sequences; 0 where it
+        knows no difference."""
+        return int(self.manifest.model.hparams.get("short_context", 0))
+
+    def prefill(
+        self,
+        sequence: int,
+        position: int,
+        ids: Ints,
+        rows: Ints,
+        logits: Floats,
+        length: int | None = None,
+    ) -> None:
         """Run `ids` (at most the compiled number of tokens) at `position` and onwards of one
         sequence, and fill `logits` [len(rows), vocab] with those of the tokens that `rows`
-        names."""
+        names. `length` is how long the sequence will be, where more tokens are known to follow."""
         count = len(ids)
         positions = np.arange(position, position + count, dtype=np.int32)
-        self._run("prefill", ids, positions, np.full(count, sequence, np.int32), rows, logits)
+        sequences = np.full(count, sequence, np.int32)
+        lengths = np.full(count, length or position + count, np.int32)
+        self._run("prefill", ids, positions, sequences, rows, lengths, logits)
 
     def decode(self, sequences: Ints, positions: Ints, ids: Ints, logits: Floats) -> None:
         """Run one token of each of several distinct sequences; fills `logits` [len(ids), vocab]."""
         rows = np.arange(len(ids), dtype=np.int32)
-        self._run("decode", ids, positions, sequences, rows, logits)
+        self._run("decode", ids, positions, sequences, rows, positions + np.int32(1), logits)
 
     def _run(
-        self, graph: str, ids: Ints, positions: Ints, sequences: Ints, rows: Ints, logits: Floats
+        self,
+        graph: str,
+        ids: Ints,
+        positions: Ints,
+        sequences: Ints,
+        rows: Ints,
+        lengths: Ints,
+        logits: Floats,
     ) -> None:
         with self._lock:
             if self._closed:
@@ -99,6 +122,7 @@ class Engine:
             call = self._call
             call.tokens, call.positions = address(ids), address(positions)
             call.sequences, call.rows = address(sequences), address(rows)
+            call.lengths = address(lengths)
             call.logits, call.n_tokens, call.n_rows = address(logits), len(ids), len(rows)
             call.pool = self._pool.address()
             self._code.run(graph, call)

@@ -53,7 +53,7 @@ class Call(ctypes.Structure):
         ("n_sequences", ctypes.c_int64),
         ("profile", ctypes.c_void_p),
         ("pool", ctypes.c_void_p),
-        ("reserved", ctypes.c_int64),
+        ("lengths", ctypes.c_void_p),
     )
 
 
@@ -100,7 +100,7 @@ def link(image: bytes, name: str) -> tuple[Any, dict[str, int]]:
     for symbol in SIGNATURES:
         builder.export_symbol(symbol)
     try:
-        tracker = builder.link(jit, name)
+        tracker = builder.link(jit, name.encode("utf-8", "backslashreplace").decode())
     except RuntimeError as error:
         raise NativeCodeError(f"{name}: does not load: {' '.join(str(error).split())}") from None
     return (jit, tracker), {symbol: tracker[symbol] for symbol in SIGNATURES}

@@ -10,6 +10,8 @@ import numpy as np
 from ggufc.runtime.engine import Engine, Floats, Ints, as_ids
 from ggufc.runtime.errors import ArgumentError, ContextError
 
+NO_ROWS: Ints = np.empty(0, np.int32)
+
 
 class Session:
     """One sequence: the tokens whose keys and values the cache holds, and their number, the
@@ -22,6 +24,7 @@ class Session:
         self.engine = engine
         self.index = index
         self.ids: list[int] = []
+        self._is_long = False
         self._logits = np.empty((1, engine.vocab_size), np.float32)
         self._row: Floats = self._logits[0]
 
@@ -74,12 +77,12 @@ class Session:
         Nothing is run if the tokens do not fit."""
         tokens = self._checked(ids)
         step = self._chunk(chunk, self.engine.manifest.limits.tokens)
-        none = np.empty(0, np.int32)
+        length = self._grow(len(tokens))
         for start in range(0, len(tokens), step):
             part = tokens[start : start + step]
             last = start + step >= len(tokens)
-            rows = np.array([len(part) - 1], np.int32) if last else none
-            self._extend(part, rows, self._logits)
+            rows = np.array([len(part) - 1], np.int32) if last else NO_ROWS
+            self._extend(part, rows, self._logits, length)
         return self._row
 
     def prefill_all(self, ids: Sequence[int] | Ints, *, chunk: int | None = None) -> Floats:
@@ -88,16 +91,18 @@ class Session:
         limits = self.engine.manifest.limits
         step = self._chunk(chunk, min(limits.tokens, limits.rows))
         logits = np.empty((len(tokens), self.engine.vocab_size), np.float32)
+        length = self._grow(len(tokens))
         for start in range(0, len(tokens), step):
             part = tokens[start : start + step]
             rows = np.arange(len(part), dtype=np.int32)
-            self._extend(part, rows, logits[start : start + len(part)])
+            self._extend(part, rows, logits[start : start + len(part)], length)
         return logits
 
     def decode(self, token: int) -> Floats:
         """Append one token by the decode graph; returns the logits [vocab], valid until the next
         call."""
         ids = self._checked([token])
+        self._grow(1)
         at = np.array([self.position], np.int32)
         with self._appending([token]):
             self.engine.decode(np.array([self.index], np.int32), at, ids, self._logits)
@@ -117,9 +122,27 @@ class Session:
             raise ArgumentError(f"chunk {chunk}: allowed are 1 to {maximum}")
         return chunk
 
-    def _extend(self, part: Ints, rows: Ints, logits: Floats) -> None:
+    def _grow(self, count: int) -> int:
+        """The length that the sequence is going to have with `count` more tokens.
+
+        Where the model rotates long sequences otherwise, and this is becoming one or ceases to be
+        one, what the cache holds is computed again."""
+        length = self.position + count
+        is_long = 0 < self.engine.short_context < length
+        if is_long != self._is_long:
+            self._is_long = is_long
+            self._compute_again(length)
+        return length
+
+    def _compute_again(self, length: int) -> None:
+        tokens, step = np.array(self.ids, np.int32), self.engine.manifest.limits.tokens
+        self.clear()
+        for start in range(0, len(tokens), step):
+            self._extend(tokens[start : start + step], NO_ROWS, self._logits, length)
+
+    def _extend(self, part: Ints, rows: Ints, logits: Floats, length: int) -> None:
         with self._appending(part.tolist()):
-            self.engine.prefill(self.index, self.position, part, rows, logits)
+            self.engine.prefill(self.index, self.position, part, rows, logits, length)
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

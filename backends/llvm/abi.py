@@ -26,10 +26,10 @@ CALL_FIELDS = (
     "n_sequences",
     "profile",
     "pool",
-    "reserved",
+    "lengths",
 )
 CALL_BYTES = 8 * len(CALL_FIELDS)
-INPUT_FIELDS = ("tokens", "positions", "sequences", "rows")
+INPUT_FIELDS = ("tokens", "positions", "sequences", "rows", "lengths")
 
 EXPORTS = (
     "ggufc_abi_version",

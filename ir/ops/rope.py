@@ -44,20 +44,42 @@ def check_rotated(table: TensorType, head_dim: int) -> None:
 class RopeTable:
     """Cosines, then sines, of each token's angles, times scale.
 
-    angle[t, i] = float32(position[t]) * freq[i], rounded to float32.
+    angle[t, i] = float32(position[t]) * freq[i], rounded to float32. Where there are long_freqs,
+    tokens of sequences whose length is above `short_context` take those.
     """
 
     positions = ValueOperand("i32[T]")
-    freqs = WeightOperand("f32[_]")
+    freqs = WeightOperand("f32[F]")
+    lengths = ValueOperand("i32[T]", optional=True)
+    long_freqs = WeightOperand("f32[F]", optional=True)
     scale = Attribute("float", 1.0)
+    short_context = Attribute("int", 0)
     traits = (Pure(),)
 
     @staticmethod
-    def infer(positions: TensorType, freqs: TensorType, scale: float) -> TensorType:
+    def infer(
+        positions: TensorType,
+        freqs: TensorType,
+        lengths: TensorType | None,
+        long_freqs: TensorType | None,
+        scale: float,
+        short_context: int,
+    ) -> TensorType:
+        if (lengths is None) != (long_freqs is None):
+            raise OperandError("operands 'lengths', 'long_freqs'", "expected both or none")
         return TensorType((positions.shape[0], 2 * max_dim(freqs.shape[0])), F32)
 
     @staticmethod
-    def reference(positions: Array, freqs: F32Array, scale: float) -> F32Array:
+    def reference(
+        positions: Array,
+        freqs: F32Array,
+        lengths: Array | None,
+        long_freqs: F32Array | None,
+        scale: float,
+        short_context: int,
+    ) -> F32Array:
+        if lengths is not None and long_freqs is not None:
+            freqs = np.where(lengths[:, None] > short_context, long_freqs, freqs)
         angles = (positions.astype(np.float32)[:, None] * freqs).astype(np.float64)
         table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
         return (table * scale).astype(np.float32)

@@ -70,3 +70,22 @@ def test_other_instruction_sets(name: str, isa: str) -> None:
         assert model.engine.isa == isa
         for feeding in FEEDING:
             assert largest_error(model, name, feeding) < TOLERANCE, feeding
+
+
+def test_a_sequence_that_becomes_long_is_computed_again() -> None:
+    """The model has other frequencies above 64 positions: as if all tokens had been given at
+    once."""
+    name = "small/phi3-longrope"
+    ids = model_fixture(name).prompts["p130"].ids.tolist()
+    with Model.load(bundle(name), threads=2) as model, model.session() as session:
+        whole = {n: model.logits(ids[:n]).copy() for n in (62, 64, 65, 66, 70)}
+        session.prefill(ids[:61])
+        for n in range(62, 71):
+            logits = session.decode(ids[n - 1])
+            if n in whole:
+                assert np.abs(logits - whole[n]).max() < 1e-4, n
+        assert session.reuse(ids[:64]) == 63
+        assert np.abs(session.decode(ids[63]) - whole[64]).max() < 1e-4
+        session.clear()
+        session.prefill(ids[:40], chunk=7)
+        assert np.abs(session.prefill(ids[40:66], chunk=5) - whole[66]).max() < 1e-4

@@ -146,7 +146,7 @@ CASES: list[tuple[Callable[[Bench], Any], str]] = [
     ),
     (
         lambda m: m.b.rope_table(m.i(), m.w(4, 2)),
-        "operand 'freqs': expected f32[_], found f32[4, 2]",
+        "operand 'freqs': expected f32[F], found f32[4, 2]",
     ),
     (
         lambda m: m.b.rope(m.x(T, 2, 8), m.x(T, 10), pairing="half"),

@@ -142,6 +142,31 @@ def test_rope_divisors_are_checked(tmp_path: Path) -> None:
             compiled(rope_model(values), tmp_path)
 
 
+def longrope_model() -> TinyModel:
+    model = tiny_model(keys={"rope.scaling.original_context_length": 16})
+    model.tensors["rope_factors_short.weight"] = TinyTensor.of(np.linspace(1, 1.5, 8))
+    model.tensors["rope_factors_long.weight"] = TinyTensor.of(np.linspace(2, 4, 8))
+    return model
+
+
+def test_long_sequences_have_frequencies_of_their_own(tmp_path: Path) -> None:
+    model = longrope_model()
+    run = compiled(model, tmp_path)
+    for n, size in ((16, "short"), (17, "long")):
+        alone = tiny_model()
+        alone.tensors["rope_freqs.weight"] = model.tensors[f"rope_factors_{size}.weight"]
+        run.reset()
+        assert np.abs(run.prefill(prompt(n)) - compare(alone, tmp_path, n)).max() < 1e-5
+
+
+def test_a_context_without_long_sequences_needs_no_lengths(tmp_path: Path) -> None:
+    gguf = GGUFFile.open(longrope_model().write(tmp_path / "tiny.gguf"))
+    text = print_module(build(gguf, GraphOptions(max_context=16)))
+    assert "lengths" not in text
+    assert "rope.freqs_long" not in text
+    assert "short_context = 16" in print_module(build(gguf, GraphOptions(max_context=17)))
+
+
 def test_linear_rope_scaling(tmp_path: Path) -> None:
     plain = compare(tiny_model(), tmp_path)
     keys: dict[str, Any] = {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}

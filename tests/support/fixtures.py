@@ -28,10 +28,9 @@ SMALL = tuple(sorted(f"small/{path.stem}" for path in (DATA / "small").glob("*.n
 # Found beside the repository only.
 SHARED = (
     "cohere2", "command-r", "deepseek2-lite", "deepseek2-v3", "exaone", "falcon", "gemma2",
-    "gemma4",
-    "glm4", "gpt-oss-mxfp4", "gpt2", "gptneox", "granite", "granitemoe", "llama-bias-headdim",
-    "minicpm", "mixtral", "olmo2", "olmoe", "phi2", "phi3", "phi3-longrope-short", "qwen2moe", "qwen3moe", "smollm3",
-    "stablelm", "starcoder2",
+    "gemma4", "glm4", "gpt-oss-mxfp4", "gpt2", "gptneox", "granite", "granitemoe",
+    "llama-bias-headdim", "minicpm", "mixtral", "olmo2", "olmoe", "phi2", "phi3",
+    "phi3-longrope-short", "qwen2moe", "qwen3moe", "smollm3", "stablelm", "starcoder2",
     # With recurrent layers.
     "lfm2", "mamba", "mamba2",
 )  # fmt: skip

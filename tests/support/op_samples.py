@@ -265,6 +265,11 @@ def _rope_table() -> Iterator[OpSample]:
         s = Sketch("rope_table", str(scale))
         positions = s.integers("positions", [0, 1, 2, 40, 4000])
         yield s.returns(s.builder.rope_table(positions, s.weight("freqs", 12), scale=scale))
+    s = Sketch("rope_table", "long")
+    positions = s.integers("positions", [0, 1, 2, 40, 4000])
+    lengths = s.integers("lengths", [64, 65, 64, 65, 4001])
+    freqs = [s.weight(name, 12) for name in ("freqs", "long_freqs")]
+    yield s.returns(s.builder.rope_table(positions, freqs[0], lengths, freqs[1], short_context=64))
 
 
 @samples_of("rope")

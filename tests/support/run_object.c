@@ -21,7 +21,7 @@ struct call {
     int64_t n_tokens, n_rows, context, n_sequences;
     uint64_t *profile;
     void *pool;
-    int64_t reserved;
+    int32_t *lengths;
 };
 
 extern int64_t ggufc_abi_version(void);

@@ -21,11 +21,20 @@ def emit_rope_table(k: Kernel) -> None:
     begin, end = k.share(k.n)
     with f.loop(end, begin, name="token") as token:
         position = f.load(positions + token * 4, I32).sitofp(F32)
-        row = out + token * (8 * half)
+        row, chosen = out + token * (8 * half), _frequencies(k, token, freqs)
         for start, lanes in segments(half):
-            sine, cosine = sincos(load_row(f, freqs, start, lanes) * position.splat(lanes))
+            sine, cosine = sincos(load_row(f, chosen, start, lanes) * position.splat(lanes))
             f.store(cosine * scale, row, 4 * start)
             f.store(sine * scale, row, 4 * (half + start))
+
+
+def _frequencies(k: Kernel, token: Val, freqs: Val) -> Val:
+    """Those of a token's sequence, which may be a long one."""
+    f, chosen = k.f, freqs
+    for lengths, long_freqs in zip(k.pointers("lengths"), k.pointers("long_freqs"), strict=True):
+        is_long = f.load(lengths + token * 4, I32) > int(k.signature.attribute("short_context"))
+        chosen = f.select(is_long, long_freqs, freqs)
+    return chosen
 
 
 @kernel("rope")
