@@ -17,7 +17,7 @@ from ggufc.compiler.hparams.limits import (
     MAX_SCALE,
 )
 from ggufc.compiler.hparams.params import LayerParams, Rope, Xielu
-from ggufc.compiler.hparams.recurrent import may_recur, read_recurrent
+from ggufc.compiler.hparams.recurrent import attending, may_recur, read_recurrent
 from ggufc.compiler.hparams.rope import read_ropes
 
 MAX_COEFFICIENT = 1e4
@@ -38,6 +38,7 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
     n_heads = keys.per_layer("attention.head_count", n_layers, MAX_HEADS, low=least)
     n_kv_heads = read_kv_heads(keys, n_heads, least)
     recurrent = read_recurrent(keys, n_kv_heads, dim)
+    attending_heads = attending(keys, n_kv_heads, recurrent)
     hidden = keys.per_layer("feed_forward_length", n_layers, MAX_HIDDEN_DIM, low=least)
     windows = read_windows(keys, n_layers)
     whole, local = read_head_shapes(keys, dim, n_heads)
@@ -52,7 +53,7 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
     return tuple(
         LayerParams(
             n_heads[i],
-            n_kv_heads[i],
+            attending_heads[i],
             shapes[i].head_dim,
             shapes[i].value_dim,
             hidden[i],

@@ -10,6 +10,7 @@ from ggufc.compiler.hparams.params import Recurrent
 
 MAX_CONV_WIDTH = 64
 MAX_STATE_DIM = 1 << 12
+DEFAULT_PERIOD = 4
 
 
 def may_recur(keys: Keys) -> bool:
@@ -31,13 +32,26 @@ def read_recurrent(keys: Keys, n_kv_heads: Sequence[int], dim: int) -> list[Recu
     return [part if is_chosen else None for is_chosen in chosen]
 
 
+def attending(
+    keys: Keys, n_kv_heads: Sequence[int], recurrent: Sequence[Recurrent | None]
+) -> list[int]:
+    """The number of key and value heads of each layer: none where it is recurrent instead."""
+    beside = architecture_data()["recurrent"].get(keys.architecture) == "every"
+    return [
+        0 if part and not beside else heads
+        for heads, part in zip(n_kv_heads, recurrent, strict=True)
+    ]
+
+
 def read_list(keys: Keys, n_layers: int) -> list[bool]:
     """For each layer whether it is recurrent: a list, or all but every n-th (the last of each
     n)."""
     name = "attention.recurrent_layers"
     if isinstance(keys.metadata.get(keys.full(name)), GGUFArray):
-        return [bool(flag) for flag in keys.array(name, INTEGER_KINDS | {"bool"}, n_layers)]
-    period = keys.integer("full_attention_interval", 1, MAX_LAYERS)
+        count = keys.integer("block_count", n_layers, MAX_LAYERS)  # those for drafting included
+        flags = [bool(flag) for flag in keys.array(name, INTEGER_KINDS | {"bool"}, count)]
+        return flags[:n_layers]
+    period = keys.integer("full_attention_interval", 1, MAX_LAYERS, DEFAULT_PERIOD)
     return [i % period < period - 1 for i in range(n_layers)]
 
 

@@ -32,7 +32,7 @@ SHARED = (
     "llama-bias-headdim", "minicpm", "mixtral", "olmo2", "olmoe", "phi2", "phi3",
     "phi3-longrope-short", "qwen2moe", "qwen3moe", "smollm3", "stablelm", "starcoder2",
     # With recurrent layers.
-    "lfm2", "mamba", "mamba2",
+    "lfm2", "mamba", "mamba2", "qwen35", "qwen3next",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ggufc.compiler.models.blocks.attention import (
     sloped_attention,
 )
 from ggufc.compiler.models.blocks.basic import add, linear, scaled, split, width
+from ggufc.compiler.models.blocks.delta import gated_attention, gated_delta
 from ggufc.compiler.models.blocks.ends import add_positions, embedding, logits
 from ggufc.compiler.models.blocks.experts import mixture, mixture_mlp
 from ggufc.compiler.models.blocks.heads import (
@@ -72,7 +73,9 @@ __all__ = [
     "embedding",
     "flat",
     "gated",
+    "gated_attention",
     "gated_convolution",
+    "gated_delta",
     "gated_mlp",
     "head_norms",
     "head_state_space",
