@@ -7,7 +7,6 @@ from pathlib import Path
 from ggufc.backends.llvm import Isa, compile_module, module_text
 from ggufc.compiler import assemble
 from ggufc.compiler.bundle_writer import BundleWriter, disk_errors
-from ggufc.compiler.errors import CompileError
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.compiler.models import GraphOptions, build
 from ggufc.compiler.options import CompileOptions
@@ -18,6 +17,7 @@ from ggufc.compiler.progress import Progress, Quiet
 from ggufc.compiler.prompt_import import import_prompt
 from ggufc.compiler.stages import Stages
 from ggufc.compiler.targets import chosen_isas
+from ggufc.compiler.text_files import write_text
 from ggufc.ir import Module, print_module
 
 
@@ -129,12 +129,3 @@ def generate(stages: Stages, targets: list[Isa], dump_ir: Path | None, show: Pro
             text = module_text(stages.planned[isa.name], isa.name, "asm")
             write_text(dump_ir / f"{isa.name}.s", text)
         show.advance(1)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a dump. Raises CompileError."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CompileError(f"{path}: cannot write: {error.strerror}") from None

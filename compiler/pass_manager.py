@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from ggufc.compiler.errors import CompileError
+from ggufc.compiler.text_files import write_text
 from ggufc.ir import IRError, Module, print_module, verify
 
 
@@ -98,7 +99,6 @@ class Dump:
     def __init__(self, directory: Path, first: int = 1) -> None:
         self.directory = directory
         self.first = first
-        directory.mkdir(parents=True, exist_ok=True)
 
     def before(self, number: int, step: Pass, module: Module) -> None:
         """Write what the first pass is given."""
@@ -110,7 +110,7 @@ class Dump:
         self._write(f"{self.first + number - 1:02d}-{step.name}.ir", module)
 
     def _write(self, name: str, module: Module) -> None:
-        (self.directory / name).write_text(print_module(module), encoding="utf-8")
+        write_text(self.directory / name, print_module(module))
 
 
 class KeepAfter:

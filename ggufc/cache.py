@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ggufc import __version__
@@ -32,6 +32,8 @@ def resolve(path: Path, compile: Compile) -> Path:
         raise BundleError(f"{path}: no such file or folder")
     if path.is_dir():
         return path
+    if not path.is_file():
+        raise BundleError(f"{path}: neither a folder nor a regular file")
     with open(path, "rb") as file:
         magic = file.read(4)
     if magic not in MAGICS:
@@ -106,8 +108,9 @@ def remembered_sha256(path: Path, folder: Path) -> str:
     if len(known) == 64:
         return known
     digest = sha256_of(path)
-    memo.parent.mkdir(exist_ok=True)
-    memo.write_text(digest)
+    with suppress(OSError):  # a memo that cannot be kept costs time only
+        memo.parent.mkdir(exist_ok=True)
+        memo.write_text(digest)
     return digest
 
 

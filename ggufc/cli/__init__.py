@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn, Protocol, cast
 
+from ggufc.cli.streams import replace_closed_streams
+
 COMMANDS = {
     "compile": "compile a GGUF model into a bundle",
     "run": "answer one prompt",
@@ -84,7 +86,9 @@ def overview() -> str:
 
 def parser_for(name: str, command: Command) -> Parser:
     """The argument parser of one command."""
-    parser = Parser(prog=f"ggufc {name}", description=COMMANDS[name].capitalize() + ".")
+    parser = Parser(
+        prog=f"ggufc {name}", description=f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
+    )
     command.add_arguments(parser)
     return parser
 
@@ -144,6 +148,7 @@ def exit_code_of(error: BaseException) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program `ggufc`: run one command and return its exit code (0, 1, 2, or 128 + signal)."""
     signal.signal(signal.SIGTERM, terminate)
+    replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from ggufc.cli.streams import output_file
+
 STAGES = ("graph", "fused", "planned", "llvm", "llvm-opt", "asm")
 
 
@@ -36,5 +38,6 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         sys.stdout.write(text)
     else:
-        arguments.output.write_text(text, encoding="utf-8")
+        with output_file(arguments.output) as file:
+            file.write(text.encode())
     return 0

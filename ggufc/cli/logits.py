@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ggufc.cli import UsageError, describe
 from ggufc.cli.common import add_model_arguments, open_model, parse_ids
+from ggufc.cli.streams import output_file
 from ggufc.runtime.errors import ArgumentError, RunError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def save(logits: "Floats", output: str) -> None:
     if output == "-":
         np.save(sys.stdout.buffer, logits)
         return
-    with open(output, "wb") as file:
+    with output_file(output) as file:
         np.save(file, logits)
 
 
