@@ -69,9 +69,12 @@ def main(arguments: argparse.Namespace) -> int:
 
 def open_tokenizer(path: Path) -> "Tokenizer":
     """The tokenizer of a bundle or of a GGUF file."""
+    from ggufc.runtime.bundle import MANIFEST, Bundle
     from ggufc.tokenizer import create_tokenizer, load_tokenizer
 
     if path.is_dir():
+        if (path / MANIFEST).exists():
+            Bundle.open(path)
         return load_tokenizer(path)
     from ggufc.compiler.gguf import GGUFFile
     from ggufc.compiler.tokenizer_import import import_tokenizer
@@ -106,8 +109,12 @@ def respond(tokenizer: "Tokenizer", request: Request) -> Result:
 
 
 def decode(tokenizer: "Tokenizer", request: Request) -> Result:
-    """What ids stand for: as text, and byte for byte."""
+    """What ids stand for: as text, and byte for byte. Raises ArgumentError."""
     ids = ids_in(request.text) if request.ids is None else request.ids
+    for token in ids:
+        if not 0 <= token < tokenizer.vocab_size:
+            last = tokenizer.vocab_size - 1
+            raise ArgumentError(f"token id {token}: the vocabulary has ids 0 to {last}")
     return {"text": tokenizer.decode_text(ids), "bytes_hex": tokenizer.decode(ids).hex()}
 
 

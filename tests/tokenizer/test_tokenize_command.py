@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import Capture, run_here, run_program
+from tests.support.cli import Capture, assert_one_line, run_here, run_program
 from tests.support.vocabularies import expectations, unpack, vocabulary
 
 
@@ -80,7 +81,7 @@ def test_decoding_gives_text_and_bytes(capsys: Capture, stored: Path) -> None:
     code, out, _ = run_here(capsys, "tokenize", stored, "--decode", "--json", "9707, 151645")
     assert code == 0
     assert json.loads(out) == {"text": "Hello<|im_end|>", "bytes_hex": b"Hello<|im_end|>".hex()}
-    code, out, _ = run_here(capsys, "tokenize", stored, "--decode", "[9707,999999999]")
+    code, out, _ = run_here(capsys, "tokenize", stored, "--decode", "[9707]")
     assert (code, out) == (0, "Hello\n")
     code, _, err = run_here(capsys, "tokenize", stored, "--decode", "12 x")
     assert code == 1
@@ -167,3 +168,22 @@ def test_a_file_without_vocabulary_is_refused_in_one_line(capsys: Capture, tmp_p
     code, out, err = run_here(capsys, "tokenize", path, "x")
     assert (code, out) == (1, "")
     assert err == "ggufc: tokenizer.ggml.model is missing; known: gpt2, llama, gemma4, t5, bert\n"
+
+
+def test_ids_outside_the_vocabulary_are_refused(capsys: Capture, smollm2: Path) -> None:
+    for token in ("49152", "-1"):
+        code, out, err = run_here(capsys, "tokenize", smollm2, "--decode", f"1,{token}")
+        assert (code, out) == (1, "")
+        assert_one_line(err, f"token id {token}", "0 to 49151")
+
+
+def test_a_damaged_bundle_is_refused(capsys: Capture, alphabet: Path, tmp_path: Path) -> None:
+    """Whichever file it is: what the other commands refuse, this one refuses too."""
+    for name in ("manifest.yaml", "tokenizer.bin", "tokenizer.json", "ir/graph.ir"):
+        copy = shutil.copytree(alphabet, tmp_path / name.replace("/", "-"))
+        data = bytearray((copy / name).read_bytes())
+        data[-2] ^= 1
+        (copy / name).write_bytes(data)
+        code, out, err = run_here(capsys, "tokenize", copy, "a")
+        assert (code, out) == (1, "")
+        assert_one_line(err, name, "damaged")
