@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Measure and print."""
     for name in ("n_prompt", "n_gen", "repetitions"):
-        if getattr(arguments, name) < 1:
-            raise UsageError(f"{name.replace('_', '-')}: expected at least 1")
+        if (value := getattr(arguments, name)) < 1:
+            raise UsageError(f"{name.replace('_', '-')} {value}: expected at least 1")
     arguments.model = bundle_path(arguments.model)
     with open_model(arguments) as model:
         figures = measure(model, arguments.n_prompt, arguments.n_gen, arguments.repetitions)
@@ -64,6 +64,7 @@ def measure(model: "Model", n_prompt: int, n_gen: int, repetitions: int) -> dict
     prompt = random.integers(0, vocabulary, n_prompt).tolist()
     answer = random.integers(0, vocabulary, n_gen).tolist()
     with model.session() as session:
+        session.check_room(max(n_prompt, n_gen))
         prefill_rate(session, prompt)  # touches the arena and the caches once
         prefill = [prefill_rate(session, prompt) for _ in range(repetitions)]
         decode = [decode_rate(session, answer) for _ in range(repetitions)]

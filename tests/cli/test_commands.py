@@ -11,7 +11,7 @@ import pytest
 
 from ggufc.cli import COMMANDS
 from tests.support.bundles import END, letters
-from tests.support.cli import Capture, run_here, run_program
+from tests.support.cli import Capture, assert_one_line, run_here, run_program
 
 PLAIN = ("--no-template", "-t", "1")
 
@@ -155,7 +155,7 @@ def test_help_and_version(capsys: Capture) -> None:
         (("logits", "x"), "give either --ids or --jsonl"),
         (("logits", "x", "--ids", "1,y", "-o", "z"), "--ids: 'y' is not a token id"),
         (("logits", "x", "--ids", "1"), "give -o OUT.npy"),
-        (("bench", "x", "-r", "0"), "repetitions: expected at least 1"),
+        (("bench", "x", "-r", "0"), "repetitions 0: expected at least 1"),
         (("compile", "x", "--stop-after", "fused", "-o", "y"), "--stop-after makes no bundle"),
     ],
 )
@@ -188,3 +188,14 @@ def test_a_reader_that_leaves_is_no_error_to_talk_about(alphabet: Path) -> None:
 def test_bytes_that_are_not_text_get_through(alphabet: Path) -> None:
     done = run_program("run", alphabet, "-p", "w", *PLAIN, environment={"LC_ALL": "C"})
     assert (done.returncode, done.stdout, done.stderr) == (0, b"xyz\n", b"")
+
+
+def test_bench_refuses_what_does_not_fit_before_it_measures(
+    alphabet: Path, capsys: Capture
+) -> None:
+    code, out, err = run_here(capsys, "bench", alphabet, "-p", "1", "-n", "100000")
+    assert (code, out) == (1, "")
+    assert_one_line(err, "100000 tokens do not fit")
+    code, _, err = run_here(capsys, "bench", alphabet, "-p", "0")
+    assert code == 2
+    assert_one_line(err, "n-prompt 0: expected at least 1")
