@@ -13,6 +13,7 @@ import pytest
 
 from ggufc.runtime.prompt.chat import CHATML_NOTICE
 from tests.support.cli import run_program
+from tests.support.tiny_gguf import tiny_model
 
 RUNS = """
 import sys
@@ -131,3 +132,20 @@ def test_memory_grows_only_as_the_cache_fills(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 250
+
+
+@pytest.mark.parametrize("name", ["ümläut", "with space", "new\nline", b"\xff\xfe"])
+def test_any_path_in_any_locale(name: str | bytes, tmp_path: Path) -> None:
+    """Names of files are bytes to the system, and need not be text."""
+    folder = tmp_path / os.fsdecode(name)
+    folder.mkdir()
+    source = tiny_model().write(folder / (folder.name + ".gguf"))
+    bundle = folder / (folder.name + ".ggufc")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for command in (
+        ("compile", source, "-o", bundle),
+        ("run", bundle, "--no-template", "-p", "the", "-n", "1"),
+        ("inspect", bundle),
+    ):
+        done = run_program(*command, environment=plain)
+        assert done.returncode == 0, done.stderr
