@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ggufc.compiler.pass_manager import Pass
 from ggufc.ir import Module, Op, RewritePattern, Rewriter, apply_patterns, max_dim
@@ -44,15 +44,16 @@ class LongAttention(RewritePattern):
         if parts < 2:
             return
         name = f"{op.result.name}.parts"
-        operands = {key: value for key, value in op.operands.items() if key != "sinks"}
+        arguments: dict[str, Any] = {**op.operands, **op.attributes}
+        sinks = arguments.pop("sinks")
         partial = rewriter.create(
-            "attention_partial", **operands, **op.attributes, name=name, split=split, parts=parts
+            "attention_partial", **arguments, name=name, split=split, parts=parts
         )
         combined = rewriter.create(
             "attention_combine",
             partial,
             op.operands["positions"],
-            op.operands["sinks"],
+            sinks,
             window=op.attributes["window"],
             split=split,
         )

@@ -190,7 +190,8 @@ def test_rope(pairing: str, rotated: int) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.uint16])
 def test_kv_write(kind: type) -> None:
     k, v = normal(2, 3, 4), normal(2, 3, 5)
-    k_cache, v_cache = np.full((2, 6, 3, 4), 7, kind), np.full((2, 6, 3, 5), 7, kind)
+    caches: list[np.ndarray] = [np.full((2, 6, 3, width), 7, kind) for width in (4, 5)]
+    k_cache, v_cache = caches
     run("kv_write", k=k, v=v, positions=ints(4, 1), sequences=ints(0, 1),
         k_cache=k_cache, v_cache=v_cache)  # fmt: skip
     for source, cache in ((k, k_cache), (v, v_cache)):
@@ -237,8 +238,8 @@ def test_attention(kind: type, window: int, softcap: float) -> None:
         sequences=ints(*(s for _, s in places)), k_cache=caches[0], v_cache=caches[1],
         scale=0.4, window=window, softcap=softcap,
     )  # fmt: skip
-    stored = [to_f32(c) for c in caches]
-    close(got, loop_attention(q, *stored, places, 0.4, window, softcap), 2e-6)
+    stored_k, stored_v = map(to_f32, caches)
+    close(got, loop_attention(q, stored_k, stored_v, places, 0.4, window, softcap), 2e-6)
 
 
 @pytest.mark.parametrize(("window", "softcap"), [(0, 0.0), (3, 2.0)])

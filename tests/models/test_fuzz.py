@@ -59,4 +59,4 @@ def test_damaged_models_are_built_or_refused(tmp_path: Path) -> None:
             messages.append(str(error))
         inspect_gguf(path)
     assert 0 < len(messages) < ROUNDS
-    assert not [message for message in messages if "\n" in message or len(message) > 600]
+    assert not [message for message in messages if "\n" in message or len(message) > 1200]

@@ -108,7 +108,7 @@ class Sketch:
         values = np.zeros(shape, np.float32)
         if fill == "random":
             values = self.rng.standard_normal(shape).astype(np.float32)
-        kinds = {"bf16": f32_to_bf16, "f16": np.float16, "f32": np.float32}
+        kinds: dict[str, Any] = {"bf16": f32_to_bf16, "f16": np.float16, "f32": np.float32}
         self.sample.states[name] = kinds[type_name](values)
         return state
 
