@@ -20,6 +20,15 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(update=bool(request.config.getoption("--update-golden")))
 
 
+@pytest.fixture
+def known_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generate code once for each program of this run: for tests that are about something else."""
+    from ggufc.compiler import driver
+    from tests.support.bundles import code_of
+
+    monkeypatch.setattr(driver, "compile_module", code_of)
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle with random float32 weights; tests copy it before they change it."""

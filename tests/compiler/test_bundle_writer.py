@@ -21,6 +21,8 @@ from ggufc.runtime.bundle import Bundle
 from tests.support.cli import Capture, assert_one_line, leftovers, run_here
 from tests.support.tiny_gguf import tiny_model
 
+known_code = pytest.mark.usefixtures("known_code")
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
@@ -53,6 +55,7 @@ def test_compiling_again_gives_the_same_bytes(source: Path, target: Path) -> Non
     assert set(contents(target)) == listed | {"manifest.yaml"}
 
 
+@known_code
 def test_permissions_follow_the_umask(source: Path, target: Path) -> None:
     before = os.umask(0o027)
     try:
@@ -63,6 +66,7 @@ def test_permissions_follow_the_umask(source: Path, target: Path) -> None:
     assert (target / "weights.bin").stat().st_mode & 0o777 == 0o640
 
 
+@known_code
 def test_an_existing_bundle_is_replaced_only_when_asked(
     source: Path, target: Path, capsys: Capture
 ) -> None:
@@ -85,6 +89,7 @@ def test_other_folders_are_never_replaced(source: Path, target: Path) -> None:
     assert (target / "precious").read_text() == "x"
 
 
+@known_code
 def test_an_empty_folder_may_be_filled(source: Path, target: Path) -> None:
     target.mkdir()
     compile_model(source, target, CompileOptions(), force=True)
@@ -96,6 +101,7 @@ def test_no_folder_to_write_to(source: Path, tmp_path: Path) -> None:
         compile_model(source, tmp_path / "none" / "x.ggufc", CompileOptions())
 
 
+@known_code
 def test_too_little_space_is_noticed_first(
     source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +114,7 @@ def test_too_little_space_is_noticed_first(
     assert list(target.parent.iterdir()) == []
 
 
+@known_code
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_disk_that_fills_up(
     source: Path, target: Path, monkeypatch: pytest.MonkeyPatch, code: int, capsys: Capture
@@ -200,6 +207,7 @@ def odd_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@known_code
 @pytest.mark.parametrize("name", ["-x.ggufc", "e\u0301.ggufc", "new\nline.ggufc", "\udcff.ggufc"])
 def test_any_path_works(odd_folder: Path, name: str, capsys: Capture) -> None:
     source = tiny_model().write(odd_folder / (name + ".gguf"))

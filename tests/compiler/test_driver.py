@@ -92,6 +92,7 @@ def test_kv_types_differ_only_in_rounding(source: Path, tmp_path: Path) -> None:
         assert 0 < error < tolerance
 
 
+@pytest.mark.usefixtures("known_code")
 def test_limits_and_facts(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "x.ggufc"
     options = CompileOptions(target="x86-64", context=50, max_batch=3, max_tokens=20)
@@ -107,6 +108,7 @@ def test_limits_and_facts(source: Path, tmp_path: Path) -> None:
     assert manifest.source.bytes == source.stat().st_size
 
 
+@pytest.mark.usefixtures("known_code")
 def test_progress_reports_every_weight(source: Path, tmp_path: Path) -> None:
     class Recorder:
         def __init__(self) -> None:

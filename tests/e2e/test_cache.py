@@ -10,6 +10,8 @@ import pytest
 from tests.support.cli import Capture, assert_one_line, run_here
 from tests.support.tiny_gguf import tiny_model
 
+pytestmark = pytest.mark.usefixtures("known_code")
+
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

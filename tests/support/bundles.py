@@ -5,14 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ggufc.backends.base import CompiledObject
+from ggufc.backends.llvm import compile_module
 from ggufc.compiler.driver import compile_model
 from ggufc.compiler.options import CompileOptions
+from ggufc.ir import Module, print_module
 from tests.support.tiny_gguf import CHARACTERS, CONTROL, TinyModel, chain_model, tiny_model
 
 CHAIN_CONTEXT = 64
 # Tokens of `tests.support.tiny_gguf.vocabulary`.
 END = 2
 FIRST_LETTER = len(CONTROL) + CHARACTERS.index("a")
+
+
+_CODE: dict[tuple[str, str], CompiledObject] = {}
+
+
+def code_of(module: Module, isa_name: str) -> CompiledObject:
+    """`compile_module`, which remembers what it made of each program."""
+    key = (print_module(module), isa_name)
+    if key not in _CODE:
+        _CODE[key] = compile_module(module, isa_name)
+    return _CODE[key]
 
 
 def bundle_of(model: TinyModel, folder: Path, **options: Any) -> Path:
