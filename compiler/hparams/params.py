@@ -124,8 +124,9 @@ class HParams:
 
     A softcap, clamp, bias or scale of 0 stands for none; what a scale means is the architecture's
     business. After the `n_layers` layers a file may have more, which draft further tokens and which
-    no graph uses. `max_context` is what the model was made for; `per_layer_dim` the width of the
-    embedding that each layer has of its own, 0 for none."""
+    no graph uses. `max_context` is what the model was made for; `is_rotated` is for architectures
+    that may do without rotary embeddings; `per_layer_dim` is the width of the embedding that each
+    layer has of its own, 0 for none."""
 
     architecture: str
     n_layers: int
@@ -142,6 +143,7 @@ class HParams:
     kqv_clamp: float
     max_alibi_bias: float
     parallel_residual: bool
+    is_rotated: bool
     rope_sections: tuple[int, ...]
     per_layer_dim: int
     layers: tuple[LayerParams, ...]

@@ -56,6 +56,7 @@ def read_hparams(metadata: Metadata) -> HParams:
         kqv_clamp=keys.real("attention.clamp_kqv", 0.0, MAX_SCALE, 0.0),
         max_alibi_bias=keys.real("attention.max_alibi_bias", 0.0, MAX_SCALE, 0.0),
         parallel_residual=keys.flag("use_parallel_residual", False),
+        is_rotated=keys.flag("rope.scaling.finetuned", True),
         rope_sections=read_sections(keys),
         per_layer_dim=keys.integer("embedding_length_per_layer_input", 0, MAX_DIM, 0),
         layers=read_layers(keys, n_layers, dim),
