@@ -70,8 +70,9 @@ types: setup
 	@for part in ggufc/* ir compiler backends tokenizer runtime; do \
 		ln -s ../../$$part .typecheck/ggufc/; done
 	@ln -s ../tests ../examples ../benchmarks .typecheck/
-	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p ggufc -p tests \
-		-p examples -p benchmarks
+	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p ggufc -p tests -p examples
+	cd .typecheck && MYPYPATH=.:benchmarks ../$(BIN)/mypy --config-file ../pyproject.toml \
+		benchmarks/*.py
 
 bench: $(MODEL) $(GEMMA)
 	$(BIN)/python benchmarks/make_models.py $(CACHE)/random $(RANDOM_MODELS)

@@ -32,12 +32,11 @@ def open_context(path: str, threads: int, n_ctx: int) -> tuple[Any, Any]:
     return model, ll.llama_init_from_model(model, params)
 
 
-@ll.llama_log_callback
 def _quiet(level: int, text: bytes, data: Any) -> None:
     del level, text, data
 
 
-_QUIET = _quiet
+_QUIET = ll.llama_log_callback(_quiet)
 
 
 def decode(context: Any, tokens: list[int]) -> None:

@@ -125,10 +125,11 @@ def weights_of(logits: Reals, temperature: float = 1.0) -> Reals:
     peak = logits.max()
     if np.isposinf(peak):
         return np.isposinf(logits).astype(np.float64)
-    weights = logits - peak
+    weights: Reals = logits - peak
     with np.errstate(over="ignore"):
         weights /= temperature
-    return np.exp(weights, out=weights)
+    np.exp(weights, out=weights)
+    return weights
 
 
 def softmax(logits: Reals, temperature: float = 1.0) -> Reals:

@@ -46,7 +46,7 @@ def replace_closed_streams() -> None:
             sys.stdin = io.TextIOWrapper(io.BufferedReader(raw), "utf-8")
         elif name == "stdout":
             raw = ClosedStream("standard output")
-            sys.stdout = io.TextIOWrapper(raw, "utf-8", write_through=True)  # type: ignore[type-var]
+            sys.stdout = io.TextIOWrapper(raw, "utf-8", write_through=True)
         else:
             sys.stderr = open(placeholder, "w", encoding="utf-8")
 

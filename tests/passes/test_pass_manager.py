@@ -112,9 +112,7 @@ def test_a_type_without_layout_is_refused_by_name() -> None:
     module = parse_module(
         PROGRAM.replace("@w : f32[8, 8]", "@w : i8[8, 256]").replace(", 8]) {", ", 256]) {")
     )
-    with pytest.raises(
-        PassError, match="weight @w: element type 'i8' has no packed layout; types"
-    ):
+    with pytest.raises(PassError, match="weight @w: element type 'i8' has no packed layout; types"):
         run_pipeline(module, [LayoutWeights()])
 
 
