@@ -37,10 +37,13 @@ def attending(
 ) -> list[int]:
     """The number of key and value heads of each layer: none where it is recurrent instead."""
     beside = architecture_data()["recurrent"].get(keys.architecture) == "every"
-    return [
-        0 if part and not beside else heads
-        for heads, part in zip(n_kv_heads, recurrent, strict=True)
-    ]
+    found = []
+    for heads, part in zip(n_kv_heads, recurrent, strict=True):
+        attends = part is None or beside
+        if attends and heads == 0:
+            raise keys.fail("attention.head_count_kv", 0, f"are 1 to {MAX_HEADS}")
+        found.append(heads if attends else 0)
+    return found
 
 
 def read_list(keys: Keys, n_layers: int) -> list[bool]:

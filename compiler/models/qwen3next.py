@@ -11,6 +11,7 @@ from ggufc.compiler.models.blocks import (
     mixture_mlp,
     pre_norm_layers,
     recurrent_of,
+    shares,
     split,
 )
 from ggufc.compiler.models.network import Layer, Network
@@ -28,8 +29,8 @@ def mixer(layer: Layer, x: Value) -> Value:
     if not layer.params.recurrent:
         return gated_attention(layer, x)
     sizes = recurrent_of(layer)
+    each = shares(layer, "the number of value heads", sizes.rank, sizes.groups)
     joined = heads(layer, "ssm_ba", linear(layer, "ssm_ba", x, 2 * sizes.rank), sizes.groups)
-    each = sizes.rank // sizes.groups
     beta, decay = (
         flat(layer, name, part)
         for name, part in split(layer, joined, {"ssm_beta": each, "ssm_alpha": each}).items()

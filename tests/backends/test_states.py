@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ggufc.backends.llvm.states import CacheLayout, Role, cache_layout, pack_cache, unpack_cache
+from ggufc.backends.llvm.states import (
+    CacheLayout,
+    Role,
+    cache_layout,
+    pack_cache,
+    pack_state,
+    plain_layout,
+    state_bytes,
+    unpack_cache,
+    unpack_state,
+)
 from ggufc.ir import IRError, dtype
 from tests.support.signatures import tensor
 
@@ -48,3 +58,15 @@ def test_sizes() -> None:
 def test_other_elements_are_refused() -> None:
     with pytest.raises(IRError, match=r"i8\[S<=8, C<=8192, 3, 64\].*f32, f16 or bf16"):
         cache_layout("keys", tensor("i8[S, C, 3, 64]"))
+
+
+def test_states_without_positions() -> None:
+    layout = plain_layout(tensor("f32[S, 3, 20]"))
+    assert (layout.position_bytes, layout.sequence_bytes) == (0, 240)
+    assert state_bytes(layout, 2, 128) == 480
+    values = np.arange(2 * 3 * 20, dtype=np.float32).reshape(2, 3, 20)
+    np.testing.assert_array_equal(pack_state(layout, values), values.reshape(-1))
+    np.testing.assert_array_equal(unpack_state(layout, values.reshape(-1), 2, 128), values)
+    for bad in ("bf16[S, 3, 20]", "f32[S, C, 20]"):
+        with pytest.raises(IRError, match="expected elements of f32 and no positions"):
+            plain_layout(tensor(bad))

@@ -53,6 +53,7 @@ from ggufc.compiler.models.blocks.recurrent import (
     gated_convolution,
     head_state_space,
     recurrent_of,
+    shares,
 )
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "rotated_attention",
     "scaled",
     "shared_width_scale",
+    "shares",
     "sloped_attention",
     "split",
     "width",
