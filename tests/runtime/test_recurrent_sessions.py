@@ -110,8 +110,11 @@ def test_sequences_do_not_mix(model: Model) -> None:
         one.prefill(IDS[:9])
         two.prefill(OTHERS[:5])
         logits = np.empty((2, model.engine.vocab_size), np.float32)
-        places = [np.array(v, np.int32) for v in ([two.index, one.index], [5, 9])]
-        model.engine.decode(*places, np.array([OTHERS[5], IDS[9]], np.int32), logits)
+        sequences, positions, ids = (
+            np.array(values, np.int32)
+            for values in ([two.index, one.index], [5, 9], [OTHERS[5], IDS[9]])
+        )
+        model.engine.decode(sequences, positions, ids, logits)
     assert_near(logits, np.stack([fresh(model, OTHERS[:6]), fresh(model, IDS[:10])]))
 
 
