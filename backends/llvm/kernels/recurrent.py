@@ -8,6 +8,7 @@ prompt was cut into calls.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import F32, I1, I32, I64, Operand, Type, Val, vec
@@ -124,22 +125,33 @@ def _scalar(k: Kernel, pointer: Val, index: Val, type_: Type = F32) -> Val:
     return k.f.load(pointer + index * 4, type_)
 
 
+def _each_row(k: Kernel, body: Callable[[Val, Val, Val, Val], None]) -> None:
+    """Share out the rows of all heads' states, and call `body(row, token, own, is_kept)` for blocks
+    of `_rows(k)` rows from `row` on, for each token in turn; `own` is its sequence's state."""
+    f = k.f
+    _, heads, size = k.signature.results[0].max_shape
+    count = _rows(k)
+    begin, end = k.share(heads * size // count)
+    states = _Sequences(k, "state")
+    with f.loop(end, begin, name="block") as block, f.loop(k.n, name="token") as token:
+        body(block * count, token, *states.of(token))
+
+
+def _rows(k: Kernel) -> int:
+    """How many rows of one head are worked on together: what they read of a token is read once."""
+    size = k.signature.results[0].max_shape[2]
+    return next(count for count in (4, 2, 1) if size % count == 0)
+
+
 @kernel("selective_scan")
 def emit_selective_scan(k: Kernel) -> None:
     """Rows of N elements of the state, one for each element of x, are shared out."""
-    f = k.f
-    _, heads, size = k.signature.results[0].max_shape
-    begin, end = k.share(heads * size)
-    states = _Sequences(k, "state")
-    with f.loop(end, begin, name="row") as row:
-        with f.loop(k.n, name="token") as token:
-            own, is_kept = states.of(token)
-            _scan(k, row, token, own, is_kept)
+    _each_row(k, partial(_scan, k))
 
 
 def _scan(k: Kernel, row: Val, token: Val, own: Val, is_kept: Val) -> None:
-    """One token of one row of the state of its sequence, which is at `own`."""
-    f = k.f
+    """One token of some rows of a head's state."""
+    f, rows = k.f, range(_rows(k))
     _, heads, size = k.signature.results[0].max_shape
     _, groups, width = k.signature.named("b")[0].type.max_shape
     columns = k.signature.named("a")[0].type.max_shape[1]
@@ -147,66 +159,80 @@ def _scan(k: Kernel, row: Val, token: Val, own: Val, is_kept: Val) -> None:
     group = (token * groups + head // (heads // groups)) * (4 * width)
     inputs, outputs = k.pointer("b") + group, k.pointer("c") + group
     rates, place = k.pointer("a") + head * (4 * columns), own + row * (4 * width)
-    x = _scalar(k, k.pointer("x"), token * (heads * size) + row)
+    at_row = (token * (heads * size) + row) * 4
+    xs = [f.load(k.pointer("x") + at_row, F32, 4 * i) for i in rows]
     dt = _scalar(k, k.pointer("dt"), token * heads + head)
-    step, scaled = dt.splat(_LANES), (dt * x).splat(_LANES)
+    step, scaled = dt.splat(_LANES), [(dt * x).splat(_LANES) for x in xs]
     one_rate = exp(f.load(rates, F32) * dt).splat(_LANES) if columns == 1 else None
-    total = f.var(_VECTOR, 0.0)
+    totals = [f.var(_VECTOR, 0.0) for _ in rows]
 
     def advance(at: Operand, mask: Val | None) -> None:
         factor = exp(_load(k, rates, at, mask) * step) if one_rate is None else one_rate
-        before = _kept(k, is_kept, _load(k, place, at, mask))
-        after = muladd(factor, before, scaled * _load(k, inputs, at, mask))
-        _store(k, after, place, at, mask)
-        total.set(muladd(after, _load(k, outputs, at, mask), total.get()))
+        b, c = _load(k, inputs, at, mask), _load(k, outputs, at, mask)
+        for i in rows:
+            state = place + 4 * width * i
+            before = _kept(k, is_kept, _load(k, state, at, mask))
+            after = muladd(factor, before, scaled[i] * b)
+            _store(k, after, state, at, mask)
+            totals[i].set(muladd(after, c, totals[i].get()))
 
     _each_vector(k, width, advance)
-    y = muladd(_scalar(k, k.pointer("skip"), head), x, f.reduce_add(total.get()))
-    f.store(y, k.result() + (token * (heads * size) + row) * 4)
+    skip = _scalar(k, k.pointer("skip"), head)
+    for i in rows:
+        y = muladd(skip, xs[i], f.reduce_add(totals[i].get()))
+        f.store(y, k.result() + at_row, 4 * i)
 
 
 @kernel("gated_delta_rule")
 def emit_gated_delta_rule(k: Kernel) -> None:
     """Rows of Dk elements of the state, one for each element of v, are shared out."""
-    f = k.f
-    _, heads, size = k.signature.results[0].max_shape
-    begin, end = k.share(heads * size)
-    states = _Sequences(k, "state")
-    with f.loop(end, begin, name="row") as row:
-        with f.loop(k.n, name="token") as token:
-            own, is_kept = states.of(token)
-            _correct(k, row, token, own, is_kept)
+    _each_row(k, partial(_correct, k))
 
 
 def _correct(k: Kernel, row: Val, token: Val, own: Val, is_kept: Val) -> None:
-    """One token of one row of the state of its sequence, which is at `own`: the row decays and is
-    read by the key; then it is corrected and read by the query."""
-    f = k.f
+    """One token of some rows of a head's state: they decay and are read by the key; then they are
+    corrected and read by the query."""
+    f, rows = k.f, range(_rows(k))
     _, heads, size = k.signature.results[0].max_shape
-    _, key_heads, width = k.signature.named("k")[0].type.max_shape
+    width = k.signature.named("k")[0].type.max_shape[2]
     head = row // size
-    is_tiled = bool(k.signature.attribute("tiled"))
-    key_head = head % key_heads if is_tiled else head // (heads // key_heads)
-    start = (token * key_heads + key_head) * (4 * width)
+    start = (token * k.signature.named("k")[0].type.max_shape[1] + _key_head(k, head)) * (4 * width)
     query, key = k.pointer("q") + start, k.pointer("k") + start
     place, item = own + row * (4 * width), token * heads + head
     factor = exp(_scalar(k, k.pointer("decay"), item)).splat(_LANES)
-    held, read = f.var(_VECTOR, 0.0), f.var(_VECTOR, 0.0)
+    held, read = ([f.var(_VECTOR, 0.0) for _ in rows] for _ in range(2))
 
-    def decay(at: Operand, mask: Val | None) -> None:
-        kept = _kept(k, is_kept, _load(k, place, at, mask)) * factor
-        _store(k, kept, place, at, mask)
-        held.set(muladd(kept, _load(k, key, at, mask), held.get()))
+    def look_up(at: Operand, mask: Val | None) -> None:
+        keys = _load(k, key, at, mask)
+        for i in rows:
+            kept = _kept(k, is_kept, _load(k, place + 4 * width * i, at, mask)) * factor
+            held[i].set(muladd(kept, keys, held[i].get()))
 
-    _each_vector(k, width, decay)
-    at_row = token * (heads * size) + row
-    missing = _scalar(k, k.pointer("v"), at_row) - f.reduce_add(held.get())
-    change = (missing * _scalar(k, k.pointer("beta"), item)).splat(_LANES)
+    _each_vector(k, width, look_up)
+    at_row = (token * (heads * size) + row) * 4
+    beta = _scalar(k, k.pointer("beta"), item)
+    changes = [
+        ((f.load(k.pointer("v") + at_row, F32, 4 * i) - f.reduce_add(held[i].get())) * beta).splat(
+            _LANES
+        )
+        for i in rows
+    ]
 
     def correct(at: Operand, mask: Val | None) -> None:
-        after = muladd(change, _load(k, key, at, mask), _load(k, place, at, mask))
-        _store(k, after, place, at, mask)
-        read.set(muladd(after, _load(k, query, at, mask), read.get()))
+        keys, queries = _load(k, key, at, mask), _load(k, query, at, mask)
+        for i in rows:
+            state = place + 4 * width * i
+            kept = _kept(k, is_kept, _load(k, state, at, mask)) * factor
+            after = muladd(changes[i], keys, kept)
+            _store(k, after, state, at, mask)
+            read[i].set(muladd(after, queries, read[i].get()))
 
     _each_vector(k, width, correct)
-    f.store(f.reduce_add(read.get()), k.result() + at_row * 4)
+    for i in rows:
+        f.store(f.reduce_add(read[i].get()), k.result() + at_row, 4 * i)
+
+
+def _key_head(k: Kernel, head: Val) -> Val:
+    """The key head that a value head reads."""
+    heads, key_heads = (k.signature.named(n)[0].type.max_shape[1] for n in ("v", "k"))
+    return head % key_heads if k.signature.attribute("tiled") else head // (heads // key_heads)
