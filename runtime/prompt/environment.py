@@ -56,6 +56,7 @@ _ATTRIBUTES: dict[type, frozenset[str]] = {
     TemplateDict: frozenset({"fromkeys"}),
     BlockReference: frozenset({"name", "super"}),
 }
+_OF_DICTIONARIES = frozenset(dir(dict))
 _MAPPING_METHODS = frozenset({"items", "keys", "values", "get"})
 _INTERNAL_KEYWORDS = frozenset({"_loop_vars", "_block_vars"})
 
@@ -125,6 +126,8 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
     def getattr(self, obj: Any, attribute: str) -> Any:
         """`obj.attribute`: the attribute first, then the item. Raises TemplateSecurityError for
         one that exists but is not listed."""
+        if type(obj) is dict and attribute not in _OF_DICTIONARIES:
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
         if isinstance(obj, Namespace):
             return self._namespace_item(obj, attribute)
         if isinstance(obj, Undefined):
@@ -210,14 +213,16 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
         budget = active()
         budget.enter()
         try:
-            for value in args:
-                survey(value)
-            for name, value in kwargs.items():
-                if name not in _INTERNAL_KEYWORDS:
-                    survey(value)
+            if not isinstance(obj, Macro):
+                _charge_arguments(args, kwargs)
             return super().call(context, obj, *args, **kwargs)
         finally:
             budget.leave()
+
+    def _filter_test_common(self, name: Any, *args: Any, **kwargs: Any) -> Any:
+        """A filter or test that another filter was given by name."""
+        survey(name)
+        return super()._filter_test_common(name, *args, **kwargs)
 
     def is_safe_callable(self, obj: Any) -> bool:
         """Only what the environment itself hands out is called."""
@@ -225,6 +230,15 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
 
 
 _CALLABLE_TYPES = (TemplateNamespace, Cycler, TemplateJoiner)
+
+
+def _charge_arguments(args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
+    """Take the steps of a visit of the arguments: methods of containers compare or hash them."""
+    for value in args:
+        survey(value)
+    for name, value in kwargs.items():
+        if name not in _INTERNAL_KEYWORDS:
+            survey(value)
 
 
 def _as_text(piece: Any) -> Any:

@@ -65,12 +65,12 @@ def capitalize(value: Any) -> Marked:
 def title(value: Any) -> Marked:
     """Each word begins in upper case."""
     text = soft_text(value)
+    charge_items(4 * len(text))
     words, position = [], 0
     for piece in _WORD_STARTS.split(plain(text)):
         word = text[position : position + len(piece)]
         words += [word[:1].upper(), word[1:].lower()]
         position += len(piece)
-    charge_items(16 * len(words))
     return joined(words)
 
 
@@ -212,6 +212,14 @@ def round_number(value: Any, precision: int = 0, method: Any = "common") -> Any:
     return jinja.do_round(value, precision, method)
 
 
+@pass_environment
+def attribute_of(environment: Any, value: Any, name: Any) -> Any:
+    """An attribute by its name."""
+    if not isinstance(name, str):
+        raise TypeError(f"attribute name must be a string, not {type(name).__name__}")
+    return jinja.do_attr(environment, value, name)
+
+
 def length(value: Any) -> int:
     """The number of items."""
     return len(value)
@@ -225,19 +233,19 @@ def truncate(environment: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _table() -> dict[str, Function]:
     own: dict[str, Function] = {
-        "capitalize": capitalize, "center": center, "dictsort": dictsort, "e": escape,
-        "escape": escape, "forceescape": force_escape, "format": percent, "from_json": from_json,
+        "capitalize": capitalize, "center": center, "e": escape, "escape": escape,
+        "forceescape": force_escape, "format": percent, "from_json": from_json,
         "indent": indent, "items": items, "join": join, "lower": lower, "replace": replace,
         "reverse": reverse, "safe": mark_safe, "string": soft_text, "title": title,
         "tojson": tojson, "trim": trim, "truncate": pass_environment(truncate), "upper": upper,
     }  # fmt: skip
-    same: dict[str, Function] = {
-        "attr": jinja.do_attr, "batch": small(jinja.do_batch), "count": length,
+    shallow: dict[str, Function] = {
+        "attr": attribute_of, "batch": small(jinja.do_batch), "count": length,
         "d": jinja.do_default, "default": jinja.do_default, "first": jinja.sync_do_first,
-        "last": jinja.do_last, "length": length, "map": jinja.sync_do_map,
+        "last": jinja.do_last, "length": length, "list": to_list, "map": jinja.sync_do_map,
         "reject": jinja.sync_do_reject, "rejectattr": jinja.sync_do_rejectattr,
         "select": jinja.sync_do_select, "selectattr": jinja.sync_do_selectattr,
-        "slice": small(jinja.sync_do_slice), "list": to_list,
+        "slice": small(jinja.sync_do_slice),
     }  # fmt: skip
     comparing: dict[str, Function] = {
         "groupby": jinja.sync_do_groupby, "sort": jinja.do_sort, "unique": jinja.sync_do_unique,
@@ -254,10 +262,11 @@ def _table() -> dict[str, Function]:
         "xmlattr": jinja.do_xmlattr,
     }  # fmt: skip
     return {
-        **{name: guarded(function) for name, function in {**own, **same}.items()},
-        **{name: listed(guarded(function)) for name, function in comparing.items()},
-        **{name: listed(guarded(f, number=True)) for name, f in numbers.items()},
-        **{name: small(guarded(function)) for name, function in rare.items()},
+        **{name: guarded(function) for name, function in {**own, **shallow}.items()},
+        "dictsort": guarded(dictsort, deep=True),
+        **{name: listed(guarded(f, deep=True)) for name, f in comparing.items()},
+        **{name: listed(guarded(f, deep=True, number=True)) for name, f in numbers.items()},
+        **{name: small(guarded(f, deep=True)) for name, f in rare.items()},
     }
 
 

@@ -14,6 +14,9 @@ from typing import Any, Self, SupportsIndex
 from ggufc.runtime.prompt.limits import charge, charge_items, charge_text, check_padding
 from ggufc.runtime.prompt.sources import TEMPLATE, UNKNOWN, weakest
 
+BYTES_PER_PIECE = 96
+"""About what a short `Marked` takes."""
+
 
 def plain(text: str) -> str:
     """The characters alone, as an exact `str`."""
@@ -78,6 +81,7 @@ class Marked(str):
 
     def _cut(self, start: int, stop: int) -> Self:
         """The characters from `start` to `stop`, both inside the text."""
+        charge(1 + (len(self) >> 6))
         marks = self._marks
         part = str.__getitem__(self, slice(start, stop))
         return self._like(part, marks if len(marks) == 1 else marks[start:stop])
@@ -135,8 +139,8 @@ class Marked(str):
         return self._like(part, marks if len(marks) == 1 else marks[key])
 
     def __iter__(self) -> Iterator[Self]:
-        marks = full_marks(self)
-        return map(self._like, str.__iter__(self), marks)
+        charge_items(BYTES_PER_PIECE // 8 * len(self))
+        return map(self._like, str.__iter__(self), full_marks(self))
 
     def strip(self, chars: str | None = None, /) -> Self:
         start = len(self) - len(str.lstrip(self, chars))
@@ -184,7 +188,7 @@ class Marked(str):
     def _located(self, pieces: list[str], gap: int | None) -> list[Self]:
         """Pieces of this text, in their order, with their marks. Between two of them are `gap`
         characters, or white space where that is None: then no piece begins with any."""
-        charge_items(16 * len(pieces))
+        charge_items(BYTES_PER_PIECE // 8 * len(pieces))
         if len(self._marks) == 1:
             return [self._like(piece, self._marks) for piece in pieces]
         found, position = [], 0

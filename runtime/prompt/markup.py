@@ -6,11 +6,14 @@ trained on what it wrote.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Self
 
-from ggufc.runtime.prompt.marked import Marked, full_marks, joined, marks_of, plain
+from ggufc.runtime.prompt.limits import charge_items, charge_text
+from ggufc.runtime.prompt.marked import BYTES_PER_PIECE, Marked, full_marks, joined, marks_of, plain
 
+_RUN = re.compile(r"(.)\1*", re.DOTALL)
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&#39;", '"': "&#34;"}
 
 
@@ -18,12 +21,19 @@ def escaped(text: str) -> SafeMarked:
     """The text with the five characters of HTML replaced, unless it is safe already."""
     if isinstance(text, SafeMarked):
         return text
-    source = Marked(plain(text), marks_of(text))
-    if not any(char in source for char in _ESCAPES):
-        return SafeMarked(plain(source), marks_of(source))
-    pieces = [Marked(_ESCAPES.get(plain(c), plain(c)), marks_of(c)) for c in source]
-    whole = joined(pieces)
+    if len(marks_of(text)) == 1:
+        charge_text(len(text))
+        return SafeMarked(escape(plain(text)), marks_of(text))
+    runs = [(run.start(), run.end(), run[1]) for run in _RUN.finditer(full_marks(text))]
+    whole = joined([Marked(escape(plain(text)[start:end]), mark) for start, end, mark in runs])
     return SafeMarked(plain(whole), marks_of(whole))
+
+
+def escape(text: str) -> str:
+    """A plain text with the five characters of HTML replaced."""
+    for char, entity in _ESCAPES.items():
+        text = text.replace(char, entity)
+    return text
 
 
 class SafeMarked(Marked):
@@ -42,6 +52,7 @@ class SafeMarked(Marked):
         return super().__radd__(other)
 
     def __iter__(self) -> Iterator[Marked]:  # type: ignore[override]
+        charge_items(BYTES_PER_PIECE // 8 * len(self))
         return map(Marked, str.__iter__(self), full_marks(self))
 
     def __str__(self) -> str:

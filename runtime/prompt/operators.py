@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ggufc.runtime.prompt.errors import TemplateLimitError
-from ggufc.runtime.prompt.limits import LARGEST_INTEGER_BITS, charge_items, charge_text, tick
+from ggufc.runtime.prompt.limits import (
+    LARGEST_INTEGER_BITS,
+    charge,
+    charge_items,
+    charge_text,
+    tick,
+)
 from ggufc.runtime.prompt.sources import weakest
-from ggufc.runtime.prompt.values import JsonText, checked_integer, marked_number, survey
+from ggufc.runtime.prompt.values import CONTAINERS, JsonText, checked_integer, marked_number, survey
 
 Binary = Callable[[Any, Any], Any]
 
@@ -23,15 +29,30 @@ _COMPARE: dict[str, Binary] = {
     "in": lambda a, b: a in b,
     "notin": lambda a, b: a not in b,
 }
-_SMALL = 4096
 
 
 def compare(name: str, left: Any, right: Any) -> Any:
     """`left op right`, `name` as jinja2's syntax tree calls the operator."""
-    for value in (left, right):
-        if not (isinstance(value, str) and len(value) < _SMALL):
-            survey(value)
+    if isinstance(left, str) and isinstance(right, str):
+        charge(1 + (len(right) >> 6))
+    elif name in ("in", "notin"):
+        _charge_search(left, right)
+    elif isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
+        survey(left)
+        survey(right)
+    else:
+        tick()
     return _COMPARE[name](left, right)
+
+
+def _charge_search(wanted: Any, place: Any) -> None:
+    """Take the steps of looking for a value in a container or text: for one without parts, only
+    the length counts."""
+    if isinstance(wanted, CONTAINERS) or isinstance(place, str):
+        survey(place)
+    elif isinstance(place, list | tuple):
+        charge(len(place) >> 2)
+    survey(wanted)
 
 
 def compare_chain(left: Any, *rest: Any) -> Any:
@@ -120,6 +141,8 @@ def iterate(value: Any) -> Any:
     length is known."""
     if isinstance(value, JsonText):
         value = value.mapping()
+    if isinstance(value, str):
+        return value
     try:
         count = len(value)
     except TypeError:

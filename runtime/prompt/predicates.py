@@ -31,8 +31,9 @@ def _is_upper(value: Any) -> bool:
 
 
 TESTS: dict[str, Function] = {
-    **{name: guarded(cast(Function, test)) for name, test in JINJA.items()},
+    **{name: cast(Function, test) for name, test in JINJA.items()},
+    **{name: guarded(cast(Function, JINJA[name]), deep=True) for name in ("filter", "test")},
     **{n: partial(compare, operator) for operator, names in _COMPARISONS.items() for n in names},
-    "lower": guarded(_is_lower),
-    "upper": guarded(_is_upper),
+    "lower": guarded(_is_lower, deep=True),
+    "upper": guarded(_is_upper, deep=True),
 }

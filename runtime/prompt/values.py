@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import ItemsView, Iterable, KeysView, ValuesView
+from collections.abc import Iterable
 from typing import Any
 
 from ggufc.runtime.prompt.errors import RequestError, TemplateLimitError
@@ -59,7 +59,7 @@ def checked_integer(value: Any) -> Any:
 
 _UNMARKED = frozenset({int, float, bool, type(None)})
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_CONTAINERS = (list, tuple, dict, KeysView, ValuesView, ItemsView, Holder)
+CONTAINERS = (list, tuple, dict, type({}.keys()), type({}.values()), type({}.items()), Holder)
 
 
 class JsonText(Marked):
@@ -110,6 +110,7 @@ def parse_json(text: str) -> Any:
     """JSON text as values, every string and number in it marked as the text is. Raises
     ValueError."""
     mark = weakest(set(marks_of(text)))
+    active().charge_memory(32 * len(text))
     try:
         return _marked_copy(json.loads(plain(text)), mark, 0)
     except RecursionError:
@@ -152,7 +153,7 @@ def _visited(value: Any, known: _Visits, seen: _Visits, depth: int) -> tuple[int
     if isinstance(value, str):
         marks = marks_of(value)
         return 1 + (len(value) >> 6), marks if len(marks) == 1 else weakest(set(marks))
-    if not isinstance(value, _CONTAINERS):
+    if not isinstance(value, CONTAINERS):
         return 1, getattr(value, "mark", TEMPLATE) if isinstance(value, int | float) else TEMPLATE
     found = known.get(id(value)) or seen.get(id(value))
     if found is not None:
@@ -193,7 +194,7 @@ def text_of(value: Any) -> Marked:
         return Marked(plain(value), value._marks)
     mark = marks_of(value) if isinstance(value, str) else mark_of(value)
     text = plain(str(value))
-    if not isinstance(value, (str, int, float, *_CONTAINERS)):
+    if not isinstance(value, (str, int, float, *CONTAINERS)):
         text = _ADDRESS.sub("", text)
     charge_text(len(text))
     return Marked(text, mark)

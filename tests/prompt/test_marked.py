@@ -113,7 +113,7 @@ def test_padding_is_no_more_trusted_than_what_it_pads(text: Marked, fill: str, w
 @given(text=texts, width=st.integers(0, 20))
 def test_zfill_and_tabs(text: Marked, width: int) -> None:
     assert plain(text.zfill(width)) == plain(text).zfill(width)
-    tabbed = text.replace(" ", "\t")
+    tabbed = text.replace(" ", Marked("\t", TEMPLATE))
     assert plain(tabbed.expandtabs(width)) == plain(tabbed).expandtabs(width)
     for found in (text.zfill(width), tabbed.expandtabs(width)):
         marks = zip(plain(found), full_marks(found), strict=True)
