@@ -92,8 +92,10 @@ def attention(layer: Layer, x: Value) -> Value:
 
 def keys_and_values(layer: Layer, x: Value) -> tuple[Value, Value]:
     """Keys and values; a layer without a matrix for values takes its keys for them."""
-    count, size = layer.params.n_kv_heads, layer.params.n_kv_heads * layer.params.head_dim
-    k = heads(layer, "attn_k", linear(layer, "attn_k", x, size), count)
-    if not layer.tensors.has(f"{layer.prefix}attn_v.weight"):
+    params = layer.params
+    count = params.n_kv_heads
+    k = heads(layer, "attn_k", linear(layer, "attn_k", x, count * params.head_dim), count)
+    has_values = layer.tensors.has(f"{layer.prefix}attn_v.weight")
+    if not has_values and params.value_dim == params.head_dim:
         return k, k
-    return k, heads(layer, "attn_v", linear(layer, "attn_v", x, size), count)
+    return k, heads(layer, "attn_v", linear(layer, "attn_v", x, count * params.value_dim), count)
