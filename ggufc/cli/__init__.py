@@ -63,8 +63,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def report(message: str) -> None:
-    """Print one line on standard error, whatever `message` holds."""
-    line = message.encode("utf-8", "backslashreplace").decode().replace("\n", "\\n")
+    """Print one line on standard error, whatever `message` holds: nothing in it is obeyed by a
+    terminal."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     print(f"ggufc: {line}", file=sys.stderr)
 
 

@@ -142,6 +142,8 @@ def translated(error: Exception, kind: type[TemplateError]) -> TemplateError:
         return TemplateSyntaxError(cleaned(error.message or message))
     if isinstance(error, SecurityError):
         return TemplateSecurityError("the template calls something that is not allowed")
+    if isinstance(error, SyntaxError) and "nested" not in str(error):
+        return TemplateSyntaxError(cleaned(error.msg))
     if isinstance(error, RecursionError | SyntaxError | MemoryError):
         return TemplateLimitError(f"the template is nested too deeply ({type(error).__name__})")
     if isinstance(error, KeyError):

@@ -189,3 +189,13 @@ def test_a_prompt_file_that_is_not_text(
     code, _, err = run_here(capsys, "run", tiny, "--no-template", "-f", folder / "prompt")
     assert code == 1
     assert_one_line(err, f"byte 0x{data[offset]:02x} at offset {offset} is not UTF-8")
+
+
+def test_a_terminal_obeys_nothing_in_an_error(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "template").write_text("{{ raise_exception('a\\nb\x1b[31m\u202ec') }}")
+    (tmp_path / "messages").write_text('[{"role": "user", "content": "x"}]')
+    code, out, err = run_here(
+        capsys, "render", "--chat-template", tmp_path / "template", tmp_path / "messages"
+    )
+    assert (code, out) == (1, "")
+    assert err == "ggufc: a\\nb\\x1b[31m\\u202ec\n"

@@ -118,6 +118,11 @@ def test_unknown_tag_is_an_error_when_the_template_is_compiled() -> None:
     assert error.value.construct == "{% frobnicate %}"
 
 
+def test_break_outside_of_a_loop_is_no_matter_of_nesting() -> None:
+    with pytest.raises(TemplateSyntaxError, match="'break' outside loop"):
+        render("{% break %}")
+
+
 def test_a_refusal_is_in_the_templates_own_words() -> None:
     with pytest.raises(TemplateRefusal) as error:
         render("a\n\n{{ raise_exception('Roles must\nalternate!') }}")
