@@ -79,8 +79,8 @@ def read_prompt(arrays: dict[str, npt.NDArray[Any]], name: str) -> Prompt:
 @cache
 def unpacked(path: Path) -> Path:
     """The content of an xz file, as a file that lives as long as the process."""
-    target = scratch() / path.relative_to(DATA).with_suffix("")
-    target.parent.mkdir(exist_ok=True)
+    target = scratch() / path.relative_to(DATA.parent).with_suffix("")
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(lzma.decompress(path.read_bytes()))
     return target
 
