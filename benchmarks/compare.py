@@ -53,6 +53,7 @@ def compile_bundle(model: Path, cache: Path) -> Path:
     """The model's bundle for this machine, compiled once."""
     bundle = cache / f"{model.stem}.ggufc"
     if not bundle.exists():
+        cache.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "ggufc", "compile", str(model), "-o", str(bundle)]
         subprocess.run(command, check=True, stdout=sys.stderr)
     return bundle
