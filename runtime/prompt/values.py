@@ -59,7 +59,15 @@ def checked_integer(value: Any) -> Any:
 
 _UNMARKED = frozenset({int, float, bool, type(None)})
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-CONTAINERS = (list, tuple, dict, type({}.keys()), type({}.values()), type({}.items()), Holder)
+CONTAINERS: tuple[type, ...] = (
+    list,
+    tuple,
+    dict,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+    Holder,
+)
 
 
 class JsonText(Marked):

@@ -18,7 +18,7 @@ from ggufc.compiler.driver import compile_model
 from ggufc.compiler.errors import CompileError
 from ggufc.compiler.options import CompileOptions
 from ggufc.runtime.bundle import Bundle
-from tests.support.cli import Capture, assert_one_line, leftovers, run_here
+from tests.support.cli import Capture, assert_one_line, leftovers, obey_signals, run_here
 from tests.support.tiny_gguf import tiny_model
 
 known_code = pytest.mark.usefixtures("known_code")
@@ -173,7 +173,9 @@ sys.exit(cli.main(["compile", *sys.argv[2:]]))
 def strike(number: int, source: Path, target: Path) -> subprocess.CompletedProcess[str]:
     """Compile in a process that gets a signal when all but the manifest is written."""
     command = [sys.executable, "-c", STRUCK, str(number), str(source), "-o", str(target)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, preexec_fn=obey_signals
+    )
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ggufc.runtime.prompt.chat import CHATML_NOTICE
-from tests.support.cli import run_program
+from tests.support.cli import obey_signals, run_program
 from tests.support.tiny_gguf import tiny_model
 
 RUNS = """
@@ -98,7 +98,11 @@ def test_forkserver_and_spawn(alphabet: Path, tmp_path: Path) -> None:
 def test_signals_end_a_run_quietly(tiny: Path, number: int, status: int) -> None:
     command = [sys.executable, "-m", "ggufc", "logits", str(tiny), "--jsonl", "-"]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=obey_signals,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

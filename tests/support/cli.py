@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -41,6 +42,11 @@ def run_program(
         timeout=timeout,
         check=False,
     )
+
+
+def obey_signals() -> None:
+    """In a new process: end on SIGINT, which programs in the background are told to ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def assert_one_line(error: str, *parts: str) -> None:
