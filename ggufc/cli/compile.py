@@ -1,9 +1,12 @@
 """`ggufc compile`: a GGUF model into a bundle."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from ggufc.cli import UsageError, report
+from ggufc.cli import Terminated, UsageError, report
+from ggufc.compiler.errors import CompileError
 from ggufc.compiler.options import KV_TYPES, STAGES, CompileOptions
 
 
@@ -43,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.stop_after and arguments.output:
         raise UsageError("--stop-after makes no bundle, so it excludes -o")
     destination = arguments.output or default_destination(arguments.model)
-    with bars() as progress:
+    with bars() as progress, told_of_signals(arguments.model):
         summary = compile_model(
             arguments.model,
             destination,
@@ -58,6 +61,17 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.stop_after:
         report(f"{destination}: {summary.bytes / 1e6:.1f} MB for {', '.join(summary.isas)}")
     return 0
+
+
+@contextmanager
+def told_of_signals(model: Path) -> Iterator[None]:
+    """A compile that a signal ends says so, since whoever waits for the bundle will miss it.
+    Raises CompileError."""
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as signal:
+        name = "SIGTERM" if isinstance(signal, Terminated) else "SIGINT"
+        raise CompileError(f"{model}: stopped by {name}; no bundle was written") from None
 
 
 def options_of(arguments: argparse.Namespace) -> CompileOptions:
