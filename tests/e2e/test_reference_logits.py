@@ -30,6 +30,7 @@ def bundle(name: str, target: str = "native") -> Path:
     """The compiled model, made once a run."""
     destination = scratch() / f"{name}-{target}.ggufc"
     if not destination.exists():
+        destination.parent.mkdir(exist_ok=True)
         options = CompileOptions(target=target, kv_type="f32")
         compile_model(model_fixture(name).path, destination, options)
     return destination
