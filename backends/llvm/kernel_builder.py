@@ -13,7 +13,7 @@ Mutable variables are allocas, which the `sroa` pass turns into registers.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Union
@@ -554,12 +554,12 @@ class Function:
         """The largest lane of a float vector."""
         return self._fold(x, self.fmax)
 
-    def _fold(self, x: Val, combine: object) -> Val:
+    def _fold(self, x: Val, combine: Callable[[Val, Val], Val]) -> Val:
         while x.type.lanes > 1:
             half = x.type.lanes // 2
             low = self.shuffle(x, None, range(half))
             high = self.shuffle(x, None, range(half, 2 * half))
-            x = combine(low, high)  # type: ignore[operator]
+            x = combine(low, high)
         return x.lane(0)
 
     # -- control flow -----------------------------------------------------------------------------
