@@ -55,8 +55,10 @@ def ensure(peer: Peer, root: Path) -> Path:
     print(f"building llama.cpp ({peer.build}) in {home}", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
     environment = {**os.environ, "CMAKE_ARGS": peer.cmake_args, **_compilers()}
-    install = [str(python), "-m", "pip", "install", "-q", "--no-binary", "llama-cpp-python"]
-    subprocess.run([*install, PACKAGE], check=True, env=environment)
+    # pip's cache knows a wheel by its source alone: it would hand over another configuration's.
+    install = [str(python), "-m", "pip", "install", "-q", "--no-cache-dir"]
+    source = ["--no-binary", "llama-cpp-python", PACKAGE]
+    subprocess.run([*install, *source], check=True, env=environment)
     done.touch()
     return python
 
