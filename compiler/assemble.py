@@ -22,6 +22,7 @@ from ggufc.runtime.bundle import (
     ABI_VERSION,
     FORMAT_VERSION,
     GRAPH_IR,
+    PLANNED_IR,
     Limits,
     Manifest,
     ModelFacts,
@@ -64,14 +65,15 @@ def table_entry(weight: IRWeight) -> Weight:
 
 
 def add_code(bundle: BundleWriter, stages: Stages, keep_ir: bool) -> None:
-    """The objects, the graph's text, and with `keep_ir` that of every other stage."""
+    """The objects, the text of the graph and of the programs that the objects run (a profile names
+    their ops), and with `keep_ir` that of every other stage."""
     bundle.add(GRAPH_IR, print_module(stages.graph).encode())
     for name, compiled in stages.objects.items():
+        planned = stages.planned[name]
         bundle.add(object_path(name), compiled.object)
+        bundle.add(PLANNED_IR.format(isa=name), print_module(planned).encode())
         if keep_ir:
-            planned = stages.planned[name]
             bundle.add(f"ir/{name}/fused.ir", print_module(stages.fused[name]).encode())
-            bundle.add(f"ir/{name}/planned.ir", print_module(planned).encode())
             bundle.add(f"ir/{name}/code.ll", compiled.llvm_ir.encode())
             bundle.add(f"ir/{name}/code.s", module_text(planned, name, "asm").encode())
 
@@ -186,6 +188,8 @@ def states(stages: Stages) -> tuple[State, ...]:
             state.type.dtype.name,
             layouts[name].position_bytes,
             layouts[name].sequence_bytes,
+            layouts[name].role,
+            layouts[name].n_heads,
         )
         for name, state in module.states.items()
     )

@@ -17,12 +17,13 @@ from typing import Any
 from ggufc.runtime.errors import BundleError
 from ggufc.runtime.schema import from_plain, parse_yaml, to_plain, to_yaml
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ABI_VERSION = 1
 MANIFEST = "manifest.yaml"
 WEIGHTS = "weights.bin"
 GRAPH_IR = "ir/graph.ir"
 SELF_HASH_KEY = b"manifest_sha256: "
+PLANNED_IR = "ir/{isa}/planned.ir"
 CHUNK_BYTES = 8 << 20
 CONTEXT_UNIT = 64
 AGAIN = "compile the model again"
@@ -84,6 +85,11 @@ class State:
     dtype: str
     position_bytes: int
     sequence_bytes: int
+    role: str
+    """How it lies in memory (docs/architecture.md, States): `keys`, `values`, or `whole` for a
+    state without positions."""
+    heads: int
+    """Rows of a position; 0 for a state without positions."""
 
 
 @dataclass(frozen=True)

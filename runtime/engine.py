@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggufc.runtime.bundle import CONTEXT_UNIT, Bundle, Manifest
+from ggufc.runtime.bundle import Bundle
 from ggufc.runtime.cpu import choose_object, default_threads
-from ggufc.runtime.errors import ArgumentError, ContextError, MachineError, ModelClosedError
+from ggufc.runtime.errors import ArgumentError, ContextError, ModelClosedError
 from ggufc.runtime.locks import ForkSafeLock
-from ggufc.runtime.memory import Bytes, address, allocate, load_weights
+from ggufc.runtime.memory import address, allocate, load_weights
 from ggufc.runtime.native import Call, NativeCode, ThreadPool, allow_tiles
+from ggufc.runtime.states import States, padded_context
 
 MAX_THREADS = 1024
 Floats = npt.NDArray[np.float32]
@@ -48,21 +49,19 @@ class Engine:
         self._code = NativeCode(bundle.read(chosen.path), str(bundle.path / chosen.path))
         self._weights = load_weights(bundle, threads=self.threads, mapped=options.mapped)
         self._arena = allocate(chosen.arena_bytes, huge=True)
-        padded = -(-self.context // CONTEXT_UNIT) * CONTEXT_UNIT
-        self._states = allocate_states(self.manifest, self.sequences, padded)
-        self._state_table = np.array([address(s) for s in self._states], np.uint64)
+        self.states = States(self.manifest, self.sequences, padded_context(self.context))
         self._pool = ThreadPool(self._code, self.threads)
-        self._call = self._new_call(padded)
+        self._call = self._new_call()
         self._lock = ForkSafeLock()
         self._closed = False
 
-    def _new_call(self, padded_context: int) -> Call:
+    def _new_call(self) -> Call:
         return Call(
             abi_version=self.manifest.abi,
             weights=address(self._weights),
             arena=address(self._arena),
-            states=address(self._state_table),
-            context=padded_context,
+            states=address(self.states.table),
+            context=self.states.context,
             n_sequences=self.sequences,
         )
 
@@ -150,21 +149,6 @@ def checked_threads(threads: int | None) -> int:
     if not 1 <= threads <= MAX_THREADS:
         raise ArgumentError(f"threads {threads}: allowed are 1 to {MAX_THREADS}")
     return threads
-
-
-def allocate_states(manifest: Manifest, sequences: int, context: int) -> list[Bytes]:
-    """The states, zero, in the order of the manifest. Raises MachineError."""
-    sizes = [
-        sequences * (context * state.position_bytes + state.sequence_bytes)
-        for state in manifest.states
-    ]
-    try:
-        return [allocate(size) for size in sizes]
-    except MachineError:
-        raise MachineError(
-            f"cannot reserve {sum(sizes)} bytes for the KV cache of {sequences} sequences of "
-            f"{context} positions: choose a smaller context or fewer sequences"
-        ) from None
 
 
 def as_ids(ids: Sequence[int] | Ints, vocab_size: int) -> Ints:

@@ -112,6 +112,16 @@ class PlainLayout:
     shape: tuple[int, ...]
 
     @property
+    def role(self) -> Literal["whole"]:
+        """What distinguishes it from keys and values."""
+        return "whole"
+
+    @property
+    def n_heads(self) -> int:
+        """Rows of a position: none."""
+        return 0
+
+    @property
     def position_bytes(self) -> int:
         """Bytes of one position: none."""
         return 0

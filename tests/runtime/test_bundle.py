@@ -135,10 +135,10 @@ def with_hash(body: bytes) -> bytes:
     ("body", "message"),
     [
         (b"[", "not YAML"),
-        (b"3", "bundle format None, this ggufc reads 1"),
-        (b"format: 2", "bundle format 2, this ggufc reads 1: compile the model again"),
-        (b"format: 1", "missing key 'abi'"),
-        (b"format: 1\nx: !!python/name:os.system", "not YAML"),
+        (b"3", "bundle format None, this ggufc reads 2"),
+        (b"format: 1", "bundle format 1, this ggufc reads 2: compile the model again"),
+        (b"format: 2", "missing key 'abi'"),
+        (b"format: 2\nx: !!python/name:os.system", "not YAML"),
     ],
 )
 def test_bad_manifests(body: bytes, message: str) -> None:

@@ -229,10 +229,10 @@ def test_memory_that_cannot_be_reserved() -> None:
     from dataclasses import replace
 
     from ggufc.runtime.bundle import State
-    from ggufc.runtime.engine import allocate_states
     from ggufc.runtime.errors import MachineError
+    from ggufc.runtime.states import allocate_states
     from tests.support.fake_bundle import FILES, manifest_of
 
-    manifest = replace(manifest_of(FILES), states=(State("k", "bf16", 1 << 40, 0),))
+    manifest = replace(manifest_of(FILES), states=(State("k", "bf16", 1 << 40, 0, "keys", 1),))
     with pytest.raises(MachineError, match="KV cache of 8 sequences of 1048576 positions: choose"):
         allocate_states(manifest, 8, 1 << 20)

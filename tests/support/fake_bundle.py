@@ -34,7 +34,7 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
     weights = files[WEIGHTS]
     chunks = [weights[i : i + CHUNK] for i in range(0, len(weights), CHUNK)]
     return Manifest(
-        format=1,
+        format=2,
         abi=1,
         ggufc="0.1.0",
         source=Source("a.gguf", 10, "0" * 64),
@@ -42,7 +42,7 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
         model=ModelFacts("tiny", "llama", 64, {"n_layers": 2}),
         limits=Limits(tokens=16, rows=16, sequences=2, context=64),
         objects=(NativeObject("x86-64", "code/x86-64.o", "x86_64", (), 4096),),
-        states=(State("blk.0.k", "bf16", 128, 0),),
+        states=(State("blk.0.k", "bf16", 128, 0, "keys", 2),),
         prompt={},
         files=tuple(
             FileEntry(name, len(data), hashlib.sha256(data).hexdigest())
