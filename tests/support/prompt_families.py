@@ -1,5 +1,5 @@
 """Families of models as people run them: architectures, tokenizers, and the published chat
-templates that are stored here. Which names a family's files have follows their tokenizers' own files."""
+templates that are stored here. The tokenizers are those that converted files of a family name."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ FAMILIES = (
     _family("arcee smollm3", "gpt2/llama-bpe", "HuggingFaceTB-SmolLM3-3B"),
     _family("apertus", "gpt2/tekken", "Apertus-8B-Instruct"),
     _family(
-        "baichuan bitnet ernie4_5 ernie4_5-moe internlm2 minicpm nemotron orion xverse", "llama"
+        "baichuan bitnet ernie4_5 ernie4_5-moe internlm2 minicpm minicpm3 nemotron orion xverse",
+        "llama",
     ),
+    _family("bert nomic-bert", "bert"),
     _family("bloom", "gpt2/bloom"),
     _family("chatglm", "gpt2/chatglm-bpe"),
     _family("codeshell", "gpt2/codeshell"),
@@ -58,6 +60,7 @@ FAMILIES = (
     _family("falcon-h1", "gpt2/falcon-h1"),
     _family("gemma gemma2", "llama", "google-gemma-2-2b-it"),
     _family("gemma3", "llama", "npm-Gemma3-it"),
+    _family("gemma-embedding", "llama"),
     _family("gemma4", "gemma4", "google-gemma-4-31B-it"),
     _family("glm4 glm4moe", "gpt2/glm4"),
     _family("glm4moe", "gpt2/solar-open", "upstage-Solar-Open-100B"),
