@@ -25,6 +25,10 @@ class ArgumentError(RunError):
     """An argument of the Python interface or of a command outside its legal values."""
 
 
+class SessionFileError(RunError):
+    """A session file that is damaged, or made by another model or version."""
+
+
 class LogitsError(RunError):
     """Logits that no token can be drawn from (NaN, or nothing above minus infinity)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from ggufc.runtime.engine import Engine
+from ggufc.runtime.engine import Engine, Floats
 from ggufc.runtime.errors import ArgumentError, ContextError
 from ggufc.runtime.sampling import Sampler, SamplingOptions, check_integer
 from ggufc.runtime.session import Session
@@ -87,7 +87,8 @@ class Event:
 
 
 class Generator:
-    """One generation over a session. Iterate over `events()` once."""
+    """One generation over a session: `begin`, then `take` the logits after each `pending` token
+    until there is none, then `finish`; `events` does all of it."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class Generator:
     ) -> None:
         """`end_tokens` are the ids that end the generation, with their text; the prompt fits (see
         `check_prompt`)."""
-        self._session = session
+        self.session = session
         self._prompt = list(prompt)
         self._stream = stream
         self._end_tokens = {} if options.ignore_eos else end_tokens
@@ -109,23 +110,44 @@ class Generator:
         self._ids: list[int] = []
         self._texts: list[str] = []
         self._finish: tuple[FinishReason, str | None] | None = None
+        self._cached = 0
+        self._prefill_s = self._first = 0.0
 
     def events(self) -> Iterator[Event]:
         """Text as it becomes complete, then one event with the result."""
+        yield from self.begin()
+        while (token := self.pending) is not None:
+            yield from self.take(self.session.decode(token))
+        yield from self.finish()
+
+    def begin(self, *, prefilled_only: bool = False) -> Iterator[Event]:
+        """Run what the session does not hold of the prompt, and draw the first token;
+        `prefilled_only` as in `Session.reuse`."""
         started = time.perf_counter()
-        cached = self._session.reuse(self._prompt)
-        logits = self._session.prefill(self._prompt[cached:])
-        prefilled = time.perf_counter()
-        first = prefilled
-        while not self._at_limit():
-            token = self._sampler.sample(logits)
-            first = first if self._ids else time.perf_counter()
-            yield from self._accept(token)
-            if self._finish is None and not self._at_limit():
-                logits = self._session.decode(token)
+        self._cached = self.session.reuse(self._prompt, prefilled_only=prefilled_only)
+        logits = self.session.prefill(self._prompt[self._cached :])
+        self.session.checkpoint()
+        self._first = time.perf_counter()
+        self._prefill_s = self._first - started
+        if not self._at_limit():
+            yield from self.take(logits)
+
+    @property
+    def pending(self) -> int | None:
+        """The token to run next; None at the end of the generation."""
+        return self._ids[-1] if self._ids and not self._at_limit() else None
+
+    def take(self, logits: Floats) -> Iterator[Event]:
+        """Draw a token from the logits [vocab] after the last one."""
+        token = self._sampler.sample(logits)
+        self._first = self._first if self._ids else time.perf_counter()
+        yield from self._accept(token)
+
+    def finish(self) -> Iterator[Event]:
+        """The text that was held back, then the result."""
         done = time.perf_counter()
         yield from self._shown(self._remaining_text())
-        yield Event("", self._result(cached, prefilled - started, done - first))
+        yield Event("", self._result(done - self._first))
 
     def _at_limit(self) -> bool:
         """Whether generation is over; says why, when it is because there may be no more tokens."""
@@ -133,7 +155,7 @@ class Generator:
         if self._finish is None and count == self._options.max_tokens:
             self._finish = ("length", None)
         # The last token's keys need no place in the cache: context + 1 tokens in all.
-        if self._finish is None and len(self._prompt) + count > self._session.engine.context:
+        if self._finish is None and len(self._prompt) + count > self.session.engine.context:
             self._finish = ("context", None)
         return self._finish is not None
 
@@ -163,7 +185,7 @@ class Generator:
             self._texts.append(text)
             yield Event(text)
 
-    def _result(self, cached: int, prefill_s: float, decode_s: float) -> Generation:
+    def _result(self, decode_s: float) -> Generation:
         assert self._finish is not None
         reason, stop = self._finish
         return Generation(
@@ -172,11 +194,11 @@ class Generator:
             prompt_ids=self._prompt,
             finish_reason=reason,
             stop=stop,
-            usage=Usage(len(self._prompt), len(self._ids), cached),
+            usage=Usage(len(self._prompt), len(self._ids), self._cached),
             timings=Timings(
-                prefill_s,
+                self._prefill_s,
                 decode_s,
-                rate(len(self._prompt) - cached, prefill_s),
+                rate(len(self._prompt) - self._cached, self._prefill_s),
                 rate(len(self._ids) - 1, decode_s),
             ),
         )
@@ -196,3 +218,10 @@ def check_prompt(count: int, engine: Engine) -> None:
 def rate(count: int, seconds: float) -> float:
     """Tokens per second; 0 where nothing was done."""
     return count / seconds if count > 0 and seconds > 0 else 0.0
+
+
+def last_result(events: Iterator[Event]) -> Generation:
+    """The result that the last event carries."""
+    *_, last = events
+    assert last.result is not None
+    return last.result

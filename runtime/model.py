@@ -1,64 +1,39 @@
 """The model as users see it: load a bundle, generate, chat, look at logits."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from ggufc.runtime.bundle import Bundle, Manifest
 from ggufc.runtime.engine import Engine, EngineOptions, Floats
+from ggufc.runtime.errors import ArgumentError
 from ggufc.runtime.generate import (
-    DEFAULT_MAX_TOKENS,
     Event,
     Generation,
     GenerationOptions,
     Generator,
     check_prompt,
+    last_result,
 )
-from ggufc.runtime.sampling import SamplingOptions
-from ggufc.runtime.session import Session, SessionPool
+from ggufc.runtime.session import Session, stepwise
+from ggufc.runtime.session_pool import SessionPool
+from ggufc.runtime.settings import Settings, options_of
 from ggufc.tokenizer.base import ControlTokens, Tokenizer
 from ggufc.tokenizer.factory import load_tokenizer
 from ggufc.tokenizer.provenance import Policy
 from ggufc.tokenizer.streaming import StreamDecoder
 
 if TYPE_CHECKING:
+    from ggufc.runtime.batch import BatchEvent, Request
     from ggufc.runtime.prompt import ChatTemplate, Conversation
 
 Messages = Sequence[Mapping[str, Any]]
-
-
-class Settings(TypedDict, total=False):
-    """How to generate; see `GenerationOptions` and `SamplingOptions` for meaning and defaults."""
-
-    max_tokens: int
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    seed: int | None
-    stop: str | Iterable[str]
-    ignore_eos: bool
-
-
-def options_of(settings: Settings) -> GenerationOptions:
-    """Checked options. Raises ArgumentError."""
-    stop = settings.get("stop", ())
-    return GenerationOptions(
-        max_tokens=settings.get("max_tokens", DEFAULT_MAX_TOKENS),
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
-        ignore_eos=settings.get("ignore_eos", False),
-        sampling=SamplingOptions(
-            temperature=settings.get("temperature", 0.0),
-            top_k=settings.get("top_k", 0),
-            top_p=settings.get("top_p", 1.0),
-            min_p=settings.get("min_p", 0.0),
-            seed=settings.get("seed"),
-        ),
-    )
 
 
 class Model:
@@ -117,6 +92,7 @@ class Model:
         *,
         stream: Literal[False] = False,
         control_tokens: ControlTokens = "native",
+        session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Generation: ...
 
@@ -127,6 +103,7 @@ class Model:
         *,
         stream: Literal[True],
         control_tokens: ControlTokens = "native",
+        session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Iterator[Event]: ...
 
@@ -136,18 +113,16 @@ class Model:
         *,
         stream: bool = False,
         control_tokens: ControlTokens = "native",
+        session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Generation | Iterator[Event]:
         """Continue a text or token ids. With `stream` returns an iterator of events, whose last
         one carries the result. `control_tokens` says whether control tokens spelled in a text
         count: `native` or `literal`; a begin token that the text begins with is not added again.
-        Raises ContextError, before any work, for a prompt that does not fit."""
-        if isinstance(prompt, str):
-            from ggufc.runtime.prompt import with_begin
-
-            typed = self.tokenizer.encode(prompt, control_tokens=control_tokens, add_special=False)
-            prompt = with_begin(typed, self.tokenizer)
-        events = self._events(prompt, options_of(settings))
+        `session` is one to go on from and to extend. Raises ContextError, before any work, for a
+        prompt that does not fit."""
+        ids = self.encode_text(prompt, control_tokens) if isinstance(prompt, str) else prompt
+        events = self._events(ids, options_of(settings), session)
         return events if stream else last_result(events)
 
     @overload
@@ -158,6 +133,7 @@ class Model:
         stream: Literal[False] = False,
         template: str | None = None,
         control_tokens: Policy = "literal",
+        session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Generation: ...
 
@@ -169,6 +145,7 @@ class Model:
         stream: Literal[True],
         template: str | None = None,
         control_tokens: Policy = "literal",
+        session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Iterator[Event]: ...
 
@@ -179,15 +156,24 @@ class Model:
         stream: bool = False,
         template: str | None = None,
         control_tokens: Policy = "literal",
+        session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Generation | Iterator[Event]:
         """Answer a conversation: messages, or a `Conversation` with tools, documents or template
         variables. Tokens that an earlier call left in the KV cache are not computed again.
         `template` names one of the model's templates; `control_tokens` says what control tokens
-        in content become. Raises PromptError, ContextError, ArgumentError."""
+        in content become; `session` is one to go on from and to extend. Raises PromptError,
+        ContextError, ArgumentError."""
         prompt = self.encode_chat(messages, template, control_tokens)
-        events = self._events(prompt, options_of(settings))
+        events = self._events(prompt, options_of(settings), session)
         return events if stream else last_result(events)
+
+    def encode_text(self, text: str, control_tokens: ControlTokens = "native") -> list[int]:
+        """The token ids of a text to be continued, with the tokens that a prompt begins with."""
+        from ggufc.runtime.prompt import with_begin
+
+        typed = self.tokenizer.encode(text, control_tokens=control_tokens, add_special=False)
+        return with_begin(typed, self.tokenizer)
 
     def encode_chat(
         self,
@@ -230,14 +216,67 @@ class Model:
             session.clear()
             yield session
 
-    def _events(self, prompt: Sequence[int], options: GenerationOptions) -> Iterator[Event]:
-        check_prompt(len(prompt), self.engine)
-        return self._run(prompt, options)
+    @contextmanager
+    def restore(self, path: str | os.PathLike[str]) -> Iterator[Session]:
+        """The session that `Session.save` wrote to a file. Later prompts that begin as it does
+        reuse it, too. Raises SessionFileError, OSError."""
+        with self.session() as session:
+            session.restore(path)
+            yield session
 
-    def _run(self, prompt: Sequence[int], options: GenerationOptions) -> Iterator[Event]:
-        with self._sessions.borrow(prompt) as session:
+    def generate_batch(
+        self,
+        prompts: Iterable[str | Sequence[int]],
+        *,
+        each: Iterable[Settings] | None = None,
+        sequences: int | None = None,
+        control_tokens: ControlTokens = "native",
+        **settings: Unpack[Settings],
+    ) -> list[Generation]:
+        """Continue many texts or lists of token ids, `sequences` of them (default: as many as
+        loaded) at a time, by steps that read the weights once for all; each gives what it gives
+        alone. `each` has settings of single prompts, which come before `settings`. The results are
+        in the order of the prompts. Raises the first error, which ends the others too."""
+        from ggufc.runtime.batch import Request, all_results
+
+        def requests() -> "Iterator[Request]":
+            own: Iterable[Settings] = repeat({}) if each is None else each
+            for prompt, extra in zip(prompts, own, strict=each is not None):
+                ids = (
+                    self.encode_text(prompt, control_tokens) if isinstance(prompt, str) else prompt
+                )
+                yield Request(ids, options_of({**settings, **extra}))
+
+        return all_results(self.run_batch(requests(), sequences=sequences))
+
+    def run_batch(
+        self, requests: "Iterable[Request]", *, sequences: int | None = None
+    ) -> "Iterator[BatchEvent]":
+        """Events of requests that are run together, `sequences` at a time (default: as many as
+        loaded). A request is asked for only when it can begin; its error ends no other one."""
+        from ggufc.runtime.batch import Batch
+
+        def stream() -> StreamDecoder:
+            return StreamDecoder(self.tokenizer)
+
+        batch = Batch(self._sessions, self.engine, stream, self.end_tokens, sequences)
+        return batch.run(requests)
+
+    def _events(
+        self, prompt: Sequence[int], options: GenerationOptions, session: Session | None
+    ) -> Iterator[Event]:
+        check_prompt(len(prompt), self.engine)
+        if session is not None and session.engine is not self.engine:
+            raise ArgumentError("session: it belongs to another model")
+        return self._run(prompt, options, session)
+
+    def _run(
+        self, prompt: Sequence[int], options: GenerationOptions, session: Session | None
+    ) -> Iterator[Event]:
+        given = self._sessions.borrow(prompt) if session is None else nullcontext(session)
+        with given as used:
             stream = StreamDecoder(self.tokenizer)
-            yield from Generator(session, prompt, stream, self.end_tokens, options).events()
+            yield from Generator(used, prompt, stream, self.end_tokens, options).events()
 
     @cached_property
     def end_tokens(self) -> dict[int, str]:
@@ -258,21 +297,3 @@ class Model:
         _trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def last_result(events: Iterator[Event]) -> Generation:
-    """The result that the last event carries."""
-    *_, last = events
-    assert last.result is not None
-    return last.result
-
-
-def stepwise(session: Session, ids: Sequence[int], all: bool) -> Floats:
-    """Logits by the decode graph, one token at a time."""
-    import numpy as np
-
-    session.check_room(len(ids))
-    rows = [
-        session.decode(int(token)).copy() if all else session.decode(int(token)) for token in ids
-    ]
-    return np.stack(rows) if all else rows[-1].copy()

@@ -1,16 +1,32 @@
-"""Sessions: sequences of tokens in the KV cache, and the pool that hands them out."""
+"""Sessions: sequences of tokens whose states the engine holds."""
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ggufc.runtime.engine import Engine, Floats, Ints, as_ids
 from ggufc.runtime.errors import ArgumentError, ContextError
+from ggufc.runtime.memory import Bytes
+
+if TYPE_CHECKING:
+    from ggufc.runtime.session_file import SessionReader
 
 NO_ROWS: Ints = np.empty(0, np.int32)
+# How many earlier recurrent states a sequence keeps: those after its last prompts.
+CHECKPOINTS = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The states that every token changes, as they were after the first `position` tokens."""
+
+    position: int
+    states: list[Bytes]
 
 
 class Session:
@@ -24,6 +40,10 @@ class Session:
         self.engine = engine
         self.index = index
         self.ids: list[int] = []
+        self.prefilled = 0
+        """How many of the first tokens `prefill` ran: their states do not depend on what was
+        generated here before."""
+        self._checkpoints: list[Checkpoint] = []
         self._is_long = False
         self._logits = np.empty((1, engine.vocab_size), np.float32)
         self._row: Floats = self._logits[0]
@@ -35,22 +55,101 @@ class Session:
 
     def reusable(self, ids: Sequence[int]) -> int:
         """How many tokens of the cache `ids` begins with, at most all but its last one, whose
-        logits have to be computed. A recurrent state, which cannot be taken back to an earlier
-        token, has to be gone on with as it is, or not at all."""
-        count = common_prefix(self.ids, ids[:-1])
-        return count if count == self.position or self.engine.can_rewind else 0
+        logits have to be computed. A recurrent state cannot be taken back to any earlier token:
+        it is gone on with as it is, or as it was at a checkpoint, or not at all."""
+        return self._reachable(common_prefix(self.ids, ids[:-1]))
 
-    def reuse(self, ids: Sequence[int]) -> int:
-        """Keep of the cache what is `reusable` for `ids`, and return how many tokens that is."""
-        self.ids = self.ids[: self.reusable(ids)]
+    def _reachable(self, count: int) -> int:
+        """The most tokens, up to `count`, after which the states are known."""
+        if count == self.position or self.engine.can_rewind:
+            return count
+        return max((c.position for c in self._checkpoints if c.position <= count), default=0)
+
+    def reuse(self, ids: Sequence[int], *, prefilled_only: bool = False) -> int:
+        """Keep of the cache what is `reusable` for `ids`, and return how many tokens that is.
+        With `prefilled_only` keep no token that was generated, so that the result has the bits
+        of a run from the beginning whatever the graphs compute in."""
+        count = self.reusable(ids)
+        if prefilled_only:
+            count = self._reachable(min(count, self.prefilled))
+        self._go_back(count)
         return self.position
+
+    def _go_back(self, position: int) -> None:
+        """Forget all tokens from `position` on, which `_reachable` gave."""
+        kept = [c for c in self._checkpoints if c.position <= position]
+        if 0 < position < self.position and not self.engine.can_rewind:
+            self.engine.states.put_back(self.index, kept[-1].states)
+        self.ids, self._checkpoints = self.ids[:position], kept
+        self.prefilled = min(self.prefilled, position)
+
+    def checkpoint(self) -> None:
+        """Remember the recurrent state, so that later prompts which begin with these tokens and
+        go on otherwise can start from here; without one there is nothing to do."""
+        if not self.engine.can_rewind and all(
+            c.position < self.position for c in self._checkpoints
+        ):
+            states = self.engine.states.snapshot(self.index)
+            kept = self._checkpoints[1 - CHECKPOINTS :]
+            self._checkpoints = [*kept, Checkpoint(self.position, states)]
 
     def clear(self) -> None:
         """Forget all tokens."""
-        self.ids = []
+        self._go_back(0)
+
+    def copy_from(self, other: "Session", count: int) -> None:
+        """Begin with the first `count` tokens of another sequence, which only attention has to
+        have seen. Nothing is copied that depends on how long the other one became."""
+        if self.engine.can_rewind and not self.engine.short_context:
+            count = min(count, other.position)
+            self.engine.states.copy_rows(other.index, self.index, count)
+            self.ids, self.prefilled = other.ids[:count], min(count, other.prefilled)
+
+    def save(self, path: str | os.PathLike[str], *, note: Any = None) -> None:
+        """Write the session to a file that `restore` reads, whole or not at all. `note` is JSON
+        that belongs to it. Raises SessionFileError, OSError."""
+        from ggufc.runtime.session_file import header_for, note_bytes, write_session
+
+        extra, ids = note_bytes(note), np.array(self.ids, np.dtype("<i4"))
+        header = header_for(self.engine.manifest, self.position, self._is_long, len(extra))
+
+        def parts() -> Iterator[Bytes]:
+            yield ids.view(np.uint8)
+            yield from self.engine.states.read(self.index, self.position)
+            yield extra
+
+        write_session(Path(path), header, parts())
+
+    def restore(self, path: str | os.PathLike[str]) -> Any:
+        """Become the session that was saved in a file, and return its note. Raises
+        SessionFileError, after which the session is empty, and OSError."""
+        from ggufc.runtime.session_file import SessionReader
+
+        self.clear()
+        with open(path, "rb", buffering=0, opener=without_waiting) as file:
+            return self._restored(SessionReader(Path(path), file))
+
+    def _restored(self, reader: "SessionReader") -> Any:
+        from ggufc.runtime.session_file import header_for, note_of
+
+        reader.check_counts(self.engine.context)
+        states, found = self.engine.states, reader.header
+        sizes = states.sizes(found.positions)
+        own = header_for(self.engine.manifest, found.positions, found.long, found.note)
+        reader.check(own, self.engine.context, sizes)
+        ids = reader.part(4 * found.positions).view(np.dtype("<i4"))
+        states.write(self.index, found.positions, map(reader.part, sizes))
+        note = note_of(reader.part(found.note), reader)
+        reader.finish()
+        try:
+            self.ids = as_ids(ids, self.engine.vocab_size).tolist()
+        except ArgumentError as error:
+            raise reader.error(str(error)) from None
+        self._is_long = found.long
+        return note
 
     @contextmanager
-    def _appending(self, ids: Sequence[int]) -> Iterator[None]:
+    def appending(self, ids: Sequence[int]) -> Iterator[None]:
         """Append `ids`, which the block runs. Where it fails, or the user ends it, a recurrent
         state may be ahead of the tokens: then all are forgotten."""
         try:
@@ -101,11 +200,7 @@ class Session:
     def decode(self, token: int) -> Floats:
         """Append one token by the decode graph; returns the logits [vocab], valid until the next
         call."""
-        ids = self._checked([token])
-        self._grow(1)
-        at = np.array([self.position], np.int32)
-        with self._appending([token]):
-            self.engine.decode(np.array([self.index], np.int32), at, ids, self._logits)
+        decode_together([self], [token], self._logits)
         return self._row
 
     def _checked(self, ids: Sequence[int] | Ints) -> Ints:
@@ -121,6 +216,11 @@ class Session:
         if not 1 <= chunk <= maximum:
             raise ArgumentError(f"chunk {chunk}: allowed are 1 to {maximum}")
         return chunk
+
+    def make_room(self) -> None:
+        """Prepare for one more token by the decode graph. Raises ContextError."""
+        self.check_room(1)
+        self._grow(1)
 
     def _grow(self, count: int) -> int:
         """The length that the sequence is going to have with `count` more tokens.
@@ -141,50 +241,47 @@ class Session:
             self._extend(tokens[start : start + step], NO_ROWS, self._logits, length)
 
     def _extend(self, part: Ints, rows: Ints, logits: Floats, length: int) -> None:
-        with self._appending(part.tolist()):
+        is_first = self.prefilled == self.position
+        with self.appending(part.tolist()):
             self.engine.prefill(self.index, self.position, part, rows, logits, length)
+        if is_first:
+            self.prefilled = self.position
+
+
+def decode_together(sessions: Sequence[Session], tokens: Sequence[int], logits: Floats) -> None:
+    """Append one token to each of several sessions of an engine, by one call that reads the
+    weights once; fills `logits` [len(sessions), vocab]. No bit of a row depends on the others."""
+    if not sessions:
+        raise ArgumentError("no sessions: there is nothing to run")
+    engine = sessions[0].engine
+    ids = as_ids(tokens, engine.vocab_size)
+    with ExitStack() as stack:
+        for session, token in zip(sessions, tokens, strict=True):
+            session.make_room()
+            stack.enter_context(session.appending([token]))
+        engine.decode(
+            np.array([session.index for session in sessions], np.int32),
+            np.array([session.position for session in sessions], np.int32),
+            ids,
+            logits,
+        )
+
+
+def stepwise(session: Session, ids: Sequence[int], all: bool) -> Floats:
+    """Logits by the decode graph, one token at a time."""
+    session.check_room(len(ids))
+    rows = [
+        session.decode(int(token)).copy() if all else session.decode(int(token)) for token in ids
+    ]
+    return np.stack(rows) if all else rows[-1].copy()
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file, also one such as a pipe that is only going to be refused."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     """The length of the longest common prefix of two lists."""
     shorter = min(len(a), len(b))
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
-
-
-class SessionPool:
-    """All sequences of an engine. A borrower gets the idle one whose cache it can reuse most of,
-    and waits while none is idle. A forked child starts with all of them idle."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._idle = [Session(engine, index) for index in range(engine.sequences)]
-        self._all = list(self._idle)
-        self._changed = threading.Condition()
-        self._pid = os.getpid()
-
-    @contextmanager
-    def borrow(self, ids: Sequence[int]) -> Iterator[Session]:
-        """A session for the prompt `ids`, given back at the end of the `with` block."""
-        session = self._take(ids)
-        try:
-            yield session
-        finally:
-            with self._changed:
-                self._idle.append(session)
-                self._changed.notify()
-
-    def _take(self, ids: Sequence[int]) -> Session:
-        self._after_fork()
-        with self._changed:
-            while not self._idle:
-                self._changed.wait()
-            best = max(self._idle, key=lambda s: (s.reusable(ids), -s.position))
-            self._idle.remove(best)
-            return best
-
-    def _after_fork(self) -> None:
-        if self._pid == os.getpid():
-            return
-        for session in self._all:
-            if session not in self._idle:
-                session.clear()
-        self._idle, self._changed, self._pid = list(self._all), threading.Condition(), os.getpid()

@@ -73,15 +73,16 @@ class Whole:
     """A state that every token of a sequence changes."""
 
     def __init__(self, memory: Bytes, sequences: int) -> None:
-        self._parts = memory.reshape(sequences, -1)
+        self._parts: Bytes = memory.reshape(sequences, -1)
+        self._bytes = memory.size // sequences
 
     def size(self, _positions: int) -> int:
         """Bytes of one sequence."""
-        return self._parts.shape[1]
+        return self._bytes
 
     def read(self, sequence: int, _positions: int) -> Bytes:
         """A copy of one sequence's part."""
-        return self._parts[sequence].copy()
+        return np.array(self._parts[sequence])
 
     def write(self, sequence: int, _positions: int, part: Bytes) -> None:
         """Set one sequence's part."""
@@ -97,6 +98,9 @@ class Cache:
         self._heads, self._block = state.heads, BLOCK[state.role]
         self._width = state.position_bytes // (state.heads * element.itemsize)
         pair = 4 // element.itemsize
+        inner: tuple[int, ...]
+        self._order: tuple[int, ...]
+        self._back: tuple[int, ...]
         if state.role == "keys":
             inner = (self._width // pair, self._block, pair)
             self._order, self._back = (0, 1, 3, 2, 4), (0, 1, 3, 2, 4)

@@ -1,0 +1,155 @@
+"""Batches: generations that are decoded together, so that each step reads the weights once.
+
+A sequence joins as soon as another one leaves. What it produces does not depend on the others, bit
+for bit: the graphs work on each token by itself, each generation draws from random numbers of its
+own, and of what a session holds from earlier only tokens of prompts are used again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggufc.runtime.engine import Engine, within
+from ggufc.runtime.errors import RunError
+from ggufc.runtime.generate import (
+    Event,
+    Generation,
+    GenerationOptions,
+    Generator,
+    TextStream,
+    check_prompt,
+)
+from ggufc.runtime.session import Session, common_prefix, decode_together
+from ggufc.runtime.session_pool import SessionPool
+
+# Copying so many rows of a cache, or more, from a sequence of the batch pays.
+MIN_SHARED = 16
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt and how to go on from it."""
+
+    prompt: Sequence[int]
+    options: GenerationOptions
+
+
+@dataclass(frozen=True)
+class BatchEvent:
+    """One step of request number `index`: text that may be shown now (often empty); with its last
+    event the result, or the error that ended it."""
+
+    index: int
+    text: str = ""
+    result: Generation | None = None
+    error: RunError | None = None
+
+
+class Batch:
+    """Runs requests, as many at once as `sequences`."""
+
+    def __init__(
+        self,
+        pool: SessionPool,
+        engine: Engine,
+        streams: Callable[[], TextStream],
+        end_tokens: Mapping[int, str],
+        sequences: int | None = None,
+    ) -> None:
+        """`streams` makes what turns the tokens of one generation into text. None is as many
+        sequences as the engine has. Raises ContextError."""
+        self._pool, self._engine = pool, engine
+        self._streams, self._end_tokens = streams, end_tokens
+        self._limit = within("sequences", sequences, engine.sequences)
+        self._logits = np.empty((self._limit, engine.vocab_size), np.float32)
+        self._active: dict[int, Generator] = {}
+        self._held: tuple[int, Request] | None = None
+
+    def run(self, requests: Iterable[Request]) -> Iterator[BatchEvent]:
+        """Events of all requests, each numbered by its place; a request is asked for only when it
+        can begin."""
+        waiting = enumerate(requests)
+        try:
+            while True:
+                yield from self._admit(waiting)
+                if not self._active:
+                    return
+                yield from self._step()
+        finally:
+            for index in list(self._active):
+                self._leave(index)
+
+    def _admit(self, waiting: Iterator[tuple[int, Request]]) -> Iterator[BatchEvent]:
+        """Begin requests while there is room for them."""
+        while len(self._active) < self._limit:
+            self._held = self._held or next(waiting, None)
+            if self._held is None:
+                return
+            index, request = self._held
+            session = self._pool.take(request.prompt, wait=not self._active)
+            if session is None:
+                return
+            self._held = None
+            yield from self._begin(index, request, session)
+
+    def _begin(self, index: int, request: Request, session: Session) -> Iterator[BatchEvent]:
+        prompt = request.prompt
+        generator = Generator(session, prompt, self._streams(), self._end_tokens, request.options)
+        self._active[index] = generator
+
+        def events() -> Iterator[Event]:
+            check_prompt(len(prompt), self._engine)
+            self._share(prompt, session)
+            yield from generator.begin(prefilled_only=True)
+
+        yield from self._watched(index, events())
+
+    def _share(self, prompt: Sequence[int], session: Session) -> None:
+        """Copy the beginning of the prompt from a sequence of the batch, where that has more of it
+        than the session itself."""
+        others = [g.session for g in self._active.values() if g.session is not session]
+        shared = [common_prefix(other.ids[: other.prefilled], prompt[:-1]) for other in others]
+        most = max(shared, default=0)
+        if most >= min(session.reusable(prompt), session.prefilled) + MIN_SHARED:
+            session.copy_from(others[shared.index(most)], most)
+
+    def _step(self) -> Iterator[BatchEvent]:
+        """One token of every sequence."""
+        running = dict(self._active)
+        tokens = [g.pending for g in running.values() if g.pending is not None]
+        logits = self._logits[: len(running)]
+        decode_together([g.session for g in running.values()], tokens, logits)
+        for row, (index, generator) in zip(logits, running.items(), strict=True):
+            yield from self._watched(index, generator.take(row))
+
+    def _watched(self, index: int, events: Iterator[Event]) -> Iterator[BatchEvent]:
+        """Events of one sequence, which leaves after the last one. An error of its own ends only
+        this one."""
+        generator = self._active[index]
+        try:
+            for event in events:
+                yield BatchEvent(index, event.text)
+            if generator.pending is not None:
+                return
+            for event in generator.finish():
+                yield BatchEvent(index, event.text, event.result)
+        except RunError as error:
+            self._leave(index)
+            yield BatchEvent(index, error=error)
+            return
+        self._leave(index)
+
+    def _leave(self, index: int) -> None:
+        self._pool.give_back(self._active.pop(index).session)
+
+
+def all_results(events: Iterator[BatchEvent]) -> list[Generation]:
+    """The results of a batch in the order of its requests. Raises the first error."""
+    found: dict[int, Generation] = {}
+    for event in events:
+        if event.error is not None:
+            raise event.error
+        if event.result is not None:
+            found[event.index] = event.result
+    return [found[index] for index in sorted(found)]
