@@ -10,7 +10,8 @@ from ggufc.cli import UsageError, report
 from ggufc.runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from ggufc.runtime.model import Model, Settings
+    from ggufc.runtime.model import Model
+    from ggufc.runtime.settings import Settings
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
