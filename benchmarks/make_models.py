@@ -26,7 +26,8 @@ from ggufc.compiler.gguf.writer import GGUFWriter
 
 HERE = Path(__file__).parent
 VOCABULARIES = HERE.parent / "tests" / "data" / "tokenizer"
-TYPES = ("q4_0", "q8_0", "q4_k_m")
+# The mixes, and llama.cpp's number of each, which some readers ask for.
+TYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15}
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,13 @@ def _layer(
     yield matrix(prefix + "ffn_down.weight", more, dim, hidden)
 
 
-def hyperparameters(name: str, shape: dict[str, Any]) -> dict[str, Any]:
+def hyperparameters(name: str, shape: dict[str, Any], mix: str) -> dict[str, Any]:
     """The metadata that describes the architecture."""
     arch = shape["arch"]
     return {
         "general.architecture": arch,
         "general.name": f"{name} (random weights)",
+        "general.file_type": TYPES[mix],
         f"{arch}.block_count": shape["layers"],
         f"{arch}.context_length": shape["context"],
         f"{arch}.embedding_length": shape["dim"],
@@ -149,7 +151,7 @@ def write_model(path: Path, name: str, shape: dict[str, Any], mix: str, seed: in
     rng = np.random.default_rng(seed)
     partial = path.with_suffix(".partial")
     with GGUFWriter(partial) as writer:
-        for key, value in {**hyperparameters(name, shape), **tokenizer}.items():
+        for key, value in {**hyperparameters(name, shape, mix), **tokenizer}.items():
             writer.add_metadata(key, value)
         for tensor in tensors(shape, mix):
             writer.add_tensor(tensor.name, tensor.type_name, tensor.shape, once(tensor, rng))

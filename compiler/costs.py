@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ggufc.ir import Function, Leaf, Op, State, Symbol, TensorType, Value, View, Weight
 
-CONTEXT = "context"
+CONTEXT, PAST = "context", "past"
 DECODE_CONTEXT = 512
 
 
@@ -33,11 +33,21 @@ class Cost:
             self.value_bytes + other.value_bytes,
         )
 
+    def __mul__(self, count: int) -> Cost:
+        """The cost of doing it `count` times."""
+        return Cost(
+            self.flops * count,
+            self.weight_bytes * count,
+            self.state_bytes * count,
+            self.value_bytes * count,
+        )
+
 
 def typical_sizes(function: Function) -> dict[str, int]:
     """Sizes by symbol: a full first prefill call that wants one row, or one sequence's decode.
 
-    `context` is the mean number of positions that a token attends to.
+    `context` is the mean number of positions that a token attends to. A prefill call that goes on
+    from earlier ones has `past` tokens before it.
     """
     symbols = {s.name: s for value in function.inputs for s in value.type.symbols()}
     if "T" in symbols:
@@ -52,11 +62,23 @@ def function_cost(function: Function, sizes: Mapping[str, int]) -> Cost:
 
 
 def op_cost(op: Op, sizes: Mapping[str, int]) -> Cost:
-    """The cost of one op; views cost nothing."""
-    if op.definition.has(View):
-        return Cost()
+    """The cost of one op; views cost nothing, nor does what is asked for no rows."""
     at = _Sizes(op, sizes)
+    if op.definition.has(View) or any(0 in at.shape(result) for result in op.results):
+        return Cost()
     return Cost(_FLOPS[op.name](at), at.weight_bytes(), at.state_bytes(), sum(at.value_bytes()))
+
+
+def compute_type(op: Op) -> str:
+    """What an op multiplies in where the machine can: `int8`, `bf16` or `f32`.
+
+    Products with weights take the type of their activations, attention that of its cache.
+    """
+    if op.name in ("attention", "attention_partial"):
+        return "bf16" if op.states()[0].type.dtype.name == "bf16" else "f32"
+    if op.name in ("linear", "linear_glu", "expert_linear", "expert_glu"):
+        return {"q8a": "int8", "bf16": "bf16"}.get(op.value("x").type.dtype.name, "f32")
+    return "f32"
 
 
 class _Sizes:
@@ -112,15 +134,21 @@ class _Sizes:
         return total * self.tokens() // self.op.weights()[0].type.max_shape[0]
 
     def state_bytes(self) -> int:
-        """Bytes of cache rows written, or read once: those of a first prefill call, or all seen.
+        """Bytes of cache rows written, or read once: those of a prefill call and, as far as they
+        are seen, of the calls before; in decode all seen.
         Other states are read and written, as much as the tokens' sequences have of them."""
         rows = self.tokens()
         if not any(_has_context(state) for state in self.op.states()):
             sequences = rows if "B" in self._sizes else 1
             return sum(2 * sequences * _sequence_bytes(state) for state in self.op.states())
-        if self.op.name in ("attention", "attention_partial") and "B" in self._sizes:
-            rows *= self.attended()
+        if self.op.name in ("attention", "attention_partial"):
+            rows = rows * self.attended() if "B" in self._sizes else rows + self._past()
         return sum(rows * _row_bytes(state) for state in self.op.states())
+
+    def _past(self) -> int:
+        """Rows of earlier calls that the first token of a prefill call attends to."""
+        past, window = self._sizes.get(PAST, 0), int(self.op.attributes["window"])
+        return min(past, window) if window else past
 
     def _bytes(self, value: Value) -> int:
         shape = self.shape(value)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ggufc.compiler.costs import function_cost, op_cost, typical_sizes
+from ggufc.compiler.costs import compute_type, function_cost, op_cost, typical_sizes
 from ggufc.compiler.memory.arena import arena_bytes
 from ggufc.compiler.memory.intervals import lower_bound
 from ggufc.compiler.memory.liveness import Lifetimes, lifetimes
@@ -56,6 +56,7 @@ def _op(op: Op, found: Lifetimes, sizes: Mapping[str, int]) -> dict[str, Any]:
         "operands": {name: _operand(operand) for name, operand in op.operands.items()},
         "attributes": {name: _attribute(value) for name, value in op.attributes.items()},
         "results": [_value(result, found) for result in op.results],
+        "compute": compute_type(op),
         "flops": cost.flops,
         "bytes": cost.bytes,
         "weight_bytes": cost.weight_bytes,

@@ -1,5 +1,6 @@
 """The engine: a bundle's code with its weights, its arena and the KV cache of all sequences."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,13 +11,14 @@ from ggufc.runtime.bundle import Bundle
 from ggufc.runtime.cpu import choose_object, default_threads
 from ggufc.runtime.errors import ArgumentError, ContextError, ModelClosedError
 from ggufc.runtime.locks import ForkSafeLock
-from ggufc.runtime.memory import address, allocate, load_weights
+from ggufc.runtime.memory import address, allocate, huge_part, load_weights
 from ggufc.runtime.native import Call, NativeCode, ThreadPool, allow_tiles
 from ggufc.runtime.states import States, padded_context
 
 MAX_THREADS = 1024
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
+Stamps = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class Engine:
         self._call = self._new_call()
         self._lock = ForkSafeLock()
         self._closed = False
+        self._stamps: Stamps | None = None
+        self.native_seconds = 0.0
+        """Time spent in the graphs so far, by the clock on the wall."""
 
     def _new_call(self) -> Call:
         return Call(
@@ -124,7 +129,22 @@ class Engine:
             call.lengths = address(lengths)
             call.logits, call.n_tokens, call.n_rows = address(logits), len(ids), len(rows)
             call.pool = self._pool.address()
+            started = time.perf_counter()
             self._code.run(graph, call)
+            self.native_seconds += time.perf_counter() - started
+
+    def profile(self, stamps: Stamps | None) -> None:
+        """From the next call on, let the graphs note the processor's clock in `stamps`: before each
+        op, and at the end. It needs one element more than the longest graph has ops. None ends
+        it."""
+        with self._lock:
+            self._stamps = stamps
+            self._call.profile = None if stamps is None else address(stamps)
+
+    @property
+    def huge_weights(self) -> float | None:
+        """The part of the weights that lies on 2 MB pages; None where the system does not tell."""
+        return huge_part(self._weights)
 
     def close(self) -> None:
         """End the threads; every later call raises ModelClosedError."""

@@ -50,6 +50,27 @@ def address(array: npt.NDArray[np.generic]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def huge_part(array: Bytes, smaps: Path = Path("/proc/self/smaps")) -> float | None:
+    """The part of an array's memory that lies on huge pages; None where the system does not tell.
+
+    Neighbouring regions may have become one: the part is that of the whole region."""
+    try:
+        lines = smaps.read_text().splitlines()
+    except OSError:
+        return None
+    at, size, inside = address(array), 0, False
+    for line in lines:
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            low, high = (int(end, 16) for end in words[0].split("-"))
+            inside = low <= at < high
+        elif inside and words[0] == "Rss:":
+            size = int(words[1])
+        elif inside and words[0] == "AnonHugePages:":
+            return min(1.0, int(words[1]) / size) if size else None
+    return None
+
+
 def load_weights(bundle: Bundle, *, threads: int, mapped: bool = False) -> Bytes:
     """The content of weights.bin, each chunk compared with its checksum. Raises BundleError."""
     path = bundle.locate(bundle.manifest.file(WEIGHTS))

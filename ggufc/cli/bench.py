@@ -1,5 +1,5 @@
-"""`ggufc bench`: tokens per second of prefill and decode, load time, and process start to first
-token."""
+"""`ggufc bench`: how fast a bundle reads a prompt, writes an answer, loads, and gives its first
+token; with `--profile`, where the time goes."""
 
 import argparse
 import json
@@ -12,40 +12,86 @@ from typing import TYPE_CHECKING, Any
 
 from ggufc.cli import UsageError
 from ggufc.cli.common import add_model_arguments, bundle_path, open_model
+from ggufc.cli.numbers import integer
 from ggufc.runtime.errors import RunError
 
 if TYPE_CHECKING:
+    from ggufc.profiling.workload import Workload
     from ggufc.runtime.model import Model
-    from ggufc.runtime.session import Session
 
 FIRST_PROMPT_TOKENS = 20
+PYTHON_TOKENS = 33
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over")
+LEAST = {
+    "n_prompt": 1,
+    "n_gen": 1,
+    "repetitions": 1,
+    "depth": 0,
+    "sequences": 1,
+    "first_token": 0,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_model_arguments(parser)
     add = parser.add_argument
-    add("-p", "--n-prompt", type=int, default=512, help="tokens of prefill (default: 512)")
-    add("-n", "--n-gen", type=int, default=128, help="tokens of decode (default: 128)")
-    add("-r", "--repetitions", type=int, default=5, help="runs of each (default: 5)")
-    add("--json", action="store_true", help="print one JSON object")
+    add("-p", "--n-prompt", type=integer, default=512, help="tokens of prefill (default: 512)")
+    add("-n", "--n-gen", type=integer, default=128, help="steps of decode (default: 128)")
+    add("-r", "--repetitions", type=integer, default=5, help="runs of each (default: 5)")
+    add(
+        "-d",
+        "--depth",
+        type=integer,
+        default=0,
+        help="tokens in the cache before decode (default: 0)",
+    )
+    add("--sequences", type=integer, default=1, metavar="B", help="decode B together (default: 1)")
+    add(
+        "--first-token",
+        type=integer,
+        default=3,
+        metavar="N",
+        help="start N processes that time their first token (default: 3)",
+    )
+    add("--profile", action="store_true", help="time each kernel, beside what this machine can do")
+    add("--each", action="store_true", help="with --profile: a row for each op, not each kernel")
+    add("--measure-again", action="store_true", help="forget what this machine was measured to do")
+    add("--format", choices=("text", "json"), default="text", help="default: text")
+    add("--json", action="store_const", const="json", dest="format", help="as --format json")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Measure and print."""
-    for name in ("n_prompt", "n_gen", "repetitions"):
-        if (value := getattr(arguments, name)) < 1:
-            raise UsageError(f"{name.replace('_', '-')} {value}: expected at least 1")
+    check(arguments)
     arguments.model = bundle_path(arguments.model)
-    with open_model(arguments) as model:
-        figures = measure(model, arguments.n_prompt, arguments.n_gen, arguments.repetitions)
+    profile = None
+    with open_model(arguments, sequences=arguments.sequences) as model:
+        figures = measure(model, arguments)
+        figures["peak_rss_bytes"] = peak_memory()
         prompt = short_prompt(model)
-    times = [first_token(arguments, prompt) for _ in range(3)]
-    figures["first_token_s"] = statistics.median(times)
-    figures["peak_rss_bytes"] = peak_memory()
-    print(json.dumps(figures) if arguments.json else table(figures))
+        if arguments.profile:
+            from ggufc.cli import bench_profile
+
+            profile = bench_profile.measure(model, arguments)
+            figures |= bench_profile.as_json(profile)
+    if arguments.first_token:
+        times = [first_token(arguments, prompt) for _ in range(arguments.first_token)]
+        figures["first_token_s"] = statistics.median(times)
+    print(json.dumps(figures) if arguments.format == "json" else table(figures))
+    if profile is not None and arguments.format == "text":
+        bench_profile.show(profile, each=arguments.each)
     return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse numbers that make no sense. Raises UsageError."""
+    for name, least in LEAST.items():
+        if (value := getattr(arguments, name)) < least:
+            raise UsageError(f"{name.replace('_', '-')} {value}: expected at least {least}")
+    for flag in ("each", "measure_again"):
+        if getattr(arguments, flag) and not arguments.profile:
+            raise UsageError(f"--{flag.replace('_', '-')} is for --profile")
 
 
 def peak_memory() -> int:
@@ -55,44 +101,50 @@ def peak_memory() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def measure(model: "Model", n_prompt: int, n_gen: int, repetitions: int) -> dict[str, Any]:
+def measure(model: "Model", arguments: argparse.Namespace) -> dict[str, Any]:
     """Speed of both graphs, over random tokens."""
-    import numpy as np
+    from ggufc.profiling.python_share import python_shares
+    from ggufc.profiling.workload import Workload
 
-    random = np.random.default_rng(0)
-    vocabulary = model.manifest.model.vocab_size
-    prompt = random.integers(0, vocabulary, n_prompt).tolist()
-    answer = random.integers(0, vocabulary, n_gen).tolist()
-    with model.session() as session:
-        session.check_room(max(n_prompt, n_gen))
-        prefill_rate(session, prompt)  # touches the arena and the caches once
-        prefill = [prefill_rate(session, prompt) for _ in range(repetitions)]
-        decode = [decode_rate(session, answer) for _ in range(repetitions)]
+    work = Workload(model.engine, sequences=arguments.sequences)
+    prompt, steps, depth = arguments.n_prompt, arguments.n_gen, arguments.depth
+    work.check(max(prompt, depth + steps))
+    prefill_rate(work, prompt)  # touches the arena and the caches once
+    prefill = [prefill_rate(work, prompt) for _ in range(arguments.repetitions)]
+    work.fill(depth)
+    decode = [decode_rate(work, steps, depth) for _ in range(arguments.repetitions)]
     return {
         "model": model.manifest.model.name,
         "isa": model.engine.isa,
         "threads": model.engine.threads,
-        "prefill": {"tokens": n_prompt, "tok_s": prefill},
-        "decode": {"tokens": n_gen, "tok_s": decode},
+        "prefill": {"tokens": prompt, "tok_s": prefill},
+        "decode": {
+            "tokens": steps,
+            "sequences": arguments.sequences,
+            "depth": depth,
+            "tok_s": decode,
+        },
+        "python_share": python_shares(model, min(PYTHON_TOKENS, model.engine.context // 2)),
         "load_s": model.load_seconds,
     }
 
 
-def prefill_rate(session: "Session", ids: list[int]) -> float:
+def prefill_rate(work: "Workload", tokens: int) -> float:
     """Tokens per second of a prompt on an empty cache."""
-    session.clear()
+    calls = work.prefill(tokens)
     started = time.perf_counter()
-    session.prefill(ids)
-    return len(ids) / (time.perf_counter() - started)
+    for call in calls:
+        call.run()
+    return tokens / (time.perf_counter() - started)
 
 
-def decode_rate(session: "Session", ids: list[int]) -> float:
-    """Tokens per second of single tokens, from an empty cache on."""
-    session.clear()
+def decode_rate(work: "Workload", steps: int, depth: int) -> float:
+    """Tokens per second of all sequences together, a token each a step."""
+    calls = list(work.decode(steps, depth))
     started = time.perf_counter()
-    for token in ids:
-        session.decode(token)
-    return len(ids) / (time.perf_counter() - started)
+    for call in calls:
+        call.run()
+    return steps * work.sequences / (time.perf_counter() - started)
 
 
 def short_prompt(model: "Model") -> str:
@@ -125,10 +177,23 @@ def table(figures: dict[str, Any]) -> str:
     for graph in ("prefill", "decode"):
         rates = figures[graph]["tok_s"]
         lines.append(
-            f"{graph:<12} {statistics.median(rates):9.1f} tokens/s of {figures[graph]['tokens']} "
-            f"({min(rates):.1f} to {max(rates):.1f})"
+            f"{graph:<12} {statistics.median(rates):9.1f} tokens/s of {figures[graph]['tokens']}"
+            f"{how(figures[graph])} ({min(rates):.1f} to {max(rates):.1f})"
         )
     lines.append(f"{'load':<12} {figures['load_s']:9.3f} s")
-    lines.append(f"{'first token':<12} {figures['first_token_s']:9.3f} s from process start")
+    if "first_token_s" in figures:
+        lines.append(f"{'first token':<12} {figures['first_token_s']:9.3f} s from process start")
+    shares = figures["python_share"]
+    lines.append(
+        f"{'in Python':<12} {shares['greedy']:9.1%} of a token's time, "
+        f"{shares['sampled']:.1%} with sampling"
+    )
     lines.append(f"{'peak memory':<12} {figures['peak_rss_bytes'] / 1e6:9.1f} MB")
     return "\n".join(lines)
+
+
+def how(figures: dict[str, Any]) -> str:
+    """In which way decode was measured, where it was not the plain one."""
+    sequences, depth = figures.get("sequences", 1), figures.get("depth", 0)
+    together = f" each of {sequences} sequences" if sequences > 1 else ""
+    return together + (f" after {depth}" if depth else "")
