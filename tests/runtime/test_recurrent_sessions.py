@@ -4,6 +4,7 @@ token."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,52 @@ def test_threads_change_no_bit(model: Model, threads: int) -> None:
     with Model.load(model.bundle.path, threads=threads, sequences=1) as other:
         assert np.array_equal(other.logits(IDS, all=True), model.logits(IDS, all=True))
         assert np.array_equal(other.logits(IDS, step=True), model.logits(IDS, step=True))
+
+
+def test_a_prompt_that_goes_on_otherwise_starts_from_a_checkpoint(model: Model) -> None:
+    """After the first prompt the answer is not what the second prompt has there."""
+    with model.session() as session:
+        session.prefill(IDS[:10])
+        session.checkpoint()
+        for token in OTHERS[:5]:
+            session.decode(token)
+        assert session.reuse(IDS) == 10
+        found = session.prefill(IDS[10:]).copy()
+    assert np.array_equal(found, fresh(model, IDS))
+
+
+def test_the_last_checkpoints_are_kept(model: Model) -> None:
+    with model.session() as session:
+        for start in range(0, 20, 4):
+            session.prefill(IDS[start : start + 4])
+            session.checkpoint()
+            session.checkpoint()
+        session.prefill(IDS[20:])
+        assert [session.reusable(IDS[:n] + OTHERS) for n in (23, 20, 19, 16, 15)] == [
+            20, 20, 16, 16, 0,
+        ]  # fmt: skip
+        assert session.reuse(IDS[:18] + OTHERS) == 16
+        assert session.reusable(IDS[:20] + OTHERS) == 16
+        assert np.array_equal(session.prefill(IDS[16:]), fresh(model, IDS))
+        session.clear()
+        assert session.reusable(IDS) == 0
+
+
+def test_a_restored_session_has_no_checkpoints(model: Model, tmp_path: Path) -> None:
+    with model.session() as session:
+        session.prefill(IDS[:10])
+        session.save(tmp_path / "s")
+        session.prefill(IDS[10:12])
+        session.checkpoint()
+        session.restore(tmp_path / "s")
+        assert session.reusable(IDS[:10] + OTHERS) == 10
+        assert session.reusable(IDS[:9] + OTHERS) == 0
+
+
+def test_an_answer_that_is_taken_back_leaves_its_prompt(model: Model) -> None:
+    model.generate(IDS, max_tokens=4, ignore_eos=True)
+    second = model.generate(IDS + OTHERS, max_tokens=3, ignore_eos=True)
+    assert second.usage.cached_tokens == len(IDS)
+    with model.session() as session:
+        single = model.generate(IDS + OTHERS, session=session, max_tokens=3, ignore_eos=True)
+    assert (single.usage.cached_tokens, single.ids) == (0, second.ids)
