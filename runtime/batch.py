@@ -43,7 +43,12 @@ class BatchEvent:
     index: int
     text: str = ""
     result: Generation | None = None
-    error: RunError | None = None
+    error: Exception | None = None
+
+
+# What a batch is asked for: a request, an error in its place, which is handed on, or None where
+# there is none for now (there has to be one, or an end, once all before it have ended).
+Wanted = Request | Exception | None
 
 
 class Batch:
@@ -64,12 +69,13 @@ class Batch:
         self._limit = within("sequences", sequences, engine.sequences)
         self._logits = np.empty((self._limit, engine.vocab_size), np.float32)
         self._active: dict[int, Generator] = {}
-        self._held: tuple[int, Request] | None = None
+        self._held: Request | Exception | None = None
+        self._count = 0
 
-    def run(self, requests: Iterable[Request]) -> Iterator[BatchEvent]:
+    def run(self, requests: Iterable[Wanted]) -> Iterator[BatchEvent]:
         """Events of all requests, each numbered by its place; a request is asked for only when it
         can begin."""
-        waiting = enumerate(requests)
+        waiting = iter(requests)
         try:
             while True:
                 yield from self._admit(waiting)
@@ -80,18 +86,27 @@ class Batch:
             for index in list(self._active):
                 self._leave(index)
 
-    def _admit(self, waiting: Iterator[tuple[int, Request]]) -> Iterator[BatchEvent]:
+    def _admit(self, waiting: Iterator[Wanted]) -> Iterator[BatchEvent]:
         """Begin requests while there is room for them."""
         while len(self._active) < self._limit:
-            self._held = self._held or next(waiting, None)
-            if self._held is None:
+            request = self._held or next(waiting, None)
+            if request is None:
                 return
-            index, request = self._held
-            session = self._pool.take(request.prompt, wait=not self._active)
-            if session is None:
+            session = None
+            if isinstance(request, Request):
+                session = self._pool.take(request.prompt, wait=not self._active)
+            self._held = request
+            if isinstance(request, Exception):
+                yield BatchEvent(self._next(), error=request)
+            elif session is None:
                 return
-            self._held = None
-            yield from self._begin(index, request, session)
+            else:
+                yield from self._begin(self._next(), request, session)
+
+    def _next(self) -> int:
+        """The number of the next request."""
+        self._held, self._count = None, self._count + 1
+        return self._count - 1
 
     def _begin(self, index: int, request: Request, session: Session) -> Iterator[BatchEvent]:
         prompt = request.prompt

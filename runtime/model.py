@@ -30,7 +30,7 @@ from ggufc.tokenizer.provenance import Policy
 from ggufc.tokenizer.streaming import StreamDecoder
 
 if TYPE_CHECKING:
-    from ggufc.runtime.batch import BatchEvent, Request
+    from ggufc.runtime.batch import BatchEvent, Request, Wanted
     from ggufc.runtime.prompt import ChatTemplate, Conversation
 
 Messages = Sequence[Mapping[str, Any]]
@@ -250,7 +250,7 @@ class Model:
         return all_results(self.run_batch(requests(), sequences=sequences))
 
     def run_batch(
-        self, requests: "Iterable[Request]", *, sequences: int | None = None
+        self, requests: "Iterable[Wanted]", *, sequences: int | None = None
     ) -> "Iterator[BatchEvent]":
         """Events of requests that are run together, `sequences` at a time (default: as many as
         loaded). A request is asked for only when it can begin; its error ends no other one."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "compile": "compile a GGUF model into a bundle",
     "run": "answer one prompt",
     "chat": "hold a conversation",
+    "batch": "answer many requests together, one JSON object a line",
     "inspect": "show what is in a GGUF file or a bundle, and what is supported",
     "ir": "print the program of a model at any stage",
     "tokenize": "turn text into token ids, or back",

@@ -3,8 +3,9 @@
 import argparse
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ggufc.cli import UsageError, describe, report
 from ggufc.cli.common import (
     add_generation_arguments,
     add_model_arguments,
@@ -13,6 +14,7 @@ from ggufc.cli.common import (
     open_model,
     tell_notice,
 )
+from ggufc.cli.sessions import Kept, Messages, add_session_argument, kept_session
 from ggufc.runtime.errors import RunError
 
 if TYPE_CHECKING:
@@ -20,38 +22,40 @@ if TYPE_CHECKING:
 
 HELP = "/clear forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C ends an answer"
 
-Messages = list[dict[str, Any]]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_model_arguments(parser)
     parser.add_argument("--system", help="the system message")
     add_generation_arguments(parser)
+    add_session_argument(parser, "go on with the conversation in FILE, and keep it there")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Talk until the input ends."""
-    with open_model(arguments) as model:
+    with open_model(arguments) as model, kept_session(model, arguments.session) as kept:
         tell_notice(model)
         if sys.stdin.isatty():
             import readline  # noqa: F401  (gives input() its line editing and history)
 
             print(HELP, file=sys.stderr)
-        converse(model, arguments)
+        converse(model, kept, arguments)
     return 0
 
 
-def converse(model: "Model", arguments: argparse.Namespace) -> None:
+def converse(model: "Model", kept: Kept, arguments: argparse.Namespace) -> None:
     """One turn after another; an error ends a turn only."""
-    messages = opening(arguments)
+    start = opening(arguments)
+    if kept.messages and start and kept.messages[0] != start[0]:
+        raise UsageError(f"{arguments.session}: the conversation has another system message")
+    kept.messages = kept.messages or start
     while (said := read_turn()) is not None:
         if said == "/clear":
-            messages = opening(arguments)
+            kept.messages = opening(arguments)
         elif said == "/help":
             print(HELP, file=sys.stderr)
         elif said:
-            take_turn(model, messages, said, arguments)
+            take_turn(model, kept, said, arguments)
 
 
 def opening(arguments: argparse.Namespace) -> Messages:
@@ -76,17 +80,16 @@ def read_turn() -> str | None:
     return None if said == "/exit" else said.strip()
 
 
-def take_turn(model: "Model", messages: Messages, said: str, arguments: argparse.Namespace) -> None:
+def take_turn(model: "Model", kept: Kept, said: str, arguments: argparse.Namespace) -> None:
     """Answer and remember; a turn that fails is taken back, one that is interrupted keeps what
     was shown."""
-    from ggufc.cli import describe, report
-
+    messages = kept.messages
     messages.append({"role": "user", "content": said})
     shown: list[str] = []
     settings = generation_settings(arguments)
     try:
         with suppress(KeyboardInterrupt):
-            for event in model.chat(messages, stream=True, **settings):
+            for event in model.chat(messages, stream=True, session=kept.session, **settings):
                 shown.append(event.text)
                 print(event.text, end="", flush=True)
     except RunError as error:

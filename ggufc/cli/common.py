@@ -100,7 +100,7 @@ def compile_with_bars(source: Path, destination: Path) -> None:
         compile_model(source, destination, CompileOptions(), force=True, progress=progress)
 
 
-def open_model(arguments: argparse.Namespace, *, sequences: int = 1) -> "Model":
+def open_model(arguments: argparse.Namespace, *, sequences: int | None = 1) -> "Model":
     """The model that `add_model_arguments` describes."""
     from ggufc.runtime.model import Model
 

@@ -19,6 +19,7 @@ from ggufc.cli.common import (
     read_prompt,
     tell_notice,
 )
+from ggufc.cli.sessions import Kept, add_session_argument, kept_session
 
 if TYPE_CHECKING:
     from ggufc.runtime.generate import Event, Generation
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--think", action=argparse.BooleanOptionalAction, help="let the model reason first, or not")
     add("--tools", type=Path, metavar="FILE", help="JSON list of tools for the template")
     add_generation_arguments(parser)
+    add_session_argument(parser, "keep what is evaluated in FILE, and begin with what it holds")
     add("--json", action="store_true", help="print one JSON object at the end")
 
 
@@ -45,11 +47,11 @@ def main(arguments: argparse.Namespace) -> int:
     """Answer the prompt."""
     check(arguments)
     prompt = read_prompt(arguments.prompt, arguments.file)
-    with open_model(arguments) as model:
+    with open_model(arguments) as model, kept_session(model, arguments.session) as kept:
         if not arguments.no_template:
             tell_notice(model)
         clock = Clock()
-        for event in events(model, arguments, prompt):
+        for event in events(model, kept, arguments, prompt):
             clock.saw(event)
             if event.result is not None:
                 finish(model, event.result, clock, arguments.json)
@@ -72,7 +74,9 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError("--literal is for --no-template; in chat, content is always literal")
 
 
-def events(model: "Model", arguments: argparse.Namespace, prompt: str) -> "Iterator[Event]":
+def events(
+    model: "Model", kept: Kept, arguments: argparse.Namespace, prompt: str
+) -> "Iterator[Event]":
     """The events of the answer to a prompt."""
     settings = generation_settings(arguments)
     if arguments.no_template:
@@ -80,9 +84,11 @@ def events(model: "Model", arguments: argparse.Namespace, prompt: str) -> "Itera
             prompt,
             stream=True,
             control_tokens="literal" if arguments.literal else "native",
+            session=kept.session,
             **settings,
         )
-    return model.chat(conversation(arguments, prompt), stream=True, **settings)
+    whole = conversation(arguments, prompt)
+    return model.chat(whole, stream=True, session=kept.session, **settings)
 
 
 def conversation(arguments: argparse.Namespace, prompt: str) -> "Conversation":
