@@ -290,5 +290,6 @@ _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "rope_kv_write": _rope_kv_write,
     "short_conv": _short_conv,
     "selective_scan": _recurrence(7),
+    "scale_experts": _per_element(1),
     "gated_delta_rule": _recurrence(7),
 }

@@ -1,6 +1,8 @@
 """Where the bytes of a weight come from: the tensors of the file that it names, or the program
 itself."""
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,8 +34,13 @@ def source_bytes(gguf: GGUFFile, weight: Weight, source: Source) -> npt.NDArray[
     if not isinstance(source, Rows):
         return tensor_bytes(gguf, weight, source)
     data = tensor_bytes(gguf, weight, source.tensor)
-    row_bytes = len(data) // gguf.tensors[source.tensor].shape[0]
+    row_bytes = len(data) // row_count(gguf.tensors[source.tensor].shape)
     return data[source.start * row_bytes : source.stop * row_bytes]
+
+
+def row_count(shape: tuple[int, ...]) -> int:
+    """The number of rows of a tensor, over all axes but the last; of elements, if it has one."""
+    return math.prod(shape[:-1]) if len(shape) > 1 else shape[0]
 
 
 def tensor_bytes(gguf: GGUFFile, weight: Weight, name: str) -> npt.NDArray[np.uint8]:

@@ -49,7 +49,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows start (included) to stop (excluded) of a GGUF tensor, along axis 0."""
+    """Rows start (included) to stop (excluded) of a GGUF tensor, over all axes but the last;
+    elements, where it has one axis."""
 
     tensor: str
     start: int
@@ -194,6 +195,9 @@ def _replaced(operand: Operand, old: Value, new: Value) -> Operand:
     if isinstance(operand, tuple):
         return tuple(new if leaf is old else leaf for leaf in operand)  # type: ignore[return-value]
     return new if operand is old else operand
+
+
+PREFILL, DECODE, EMBED = "prefill", "decode", "embed"
 
 
 class Function:

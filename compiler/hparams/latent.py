@@ -7,16 +7,17 @@ from ggufc.compiler.hparams.limits import MAX_DIM, MAX_HEAD_DIM
 from ggufc.compiler.hparams.params import Latent, Rope
 
 
-def read_latent(keys: Keys, rope: Rope) -> Latent | None:
-    """The widths of latent attention, None where a model has the usual one."""
+def read_latent(keys: Keys, rope: Rope, key_dim: int, value_dim: int) -> Latent | None:
+    """The widths of latent attention, None where a model has the usual one. `key_dim` and
+    `value_dim` are those of what is cached: the heads' own, unless keys give these."""
     name = "attention.kv_lora_rank"
     if not keys.has(name) or keys.integer(name, 0, MAX_DIM) == 0:
         return None
     return Latent(
         rank=keys.integer(name, 1, MAX_DIM),
         query_rank=keys.integer("attention.q_lora_rank", 0, MAX_DIM, 0),
-        key_dim=keys.integer("attention.key_length_mla", rope.dim + 1, MAX_HEAD_DIM),
-        value_dim=keys.integer("attention.value_length_mla", 1, MAX_HEAD_DIM),
+        key_dim=keys.integer("attention.key_length_mla", rope.dim + 1, MAX_HEAD_DIM, key_dim),
+        value_dim=keys.integer("attention.value_length_mla", 1, MAX_HEAD_DIM, value_dim),
     )
 
 

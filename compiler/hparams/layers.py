@@ -46,7 +46,7 @@ def read_layers(keys: Keys, n_layers: int, dim: int) -> tuple[LayerParams, ...]:
     scale = keys.real("attention.scale", 0.0, MAX_SCALE, 0.0)
     xielus = read_xielus(keys, n_layers)
     experts = read_experts(keys, hidden)
-    latent = read_latent(keys, whole.rope)
+    latent = read_latent(keys, whole.rope, whole.head_dim, whole.value_dim)
     if latent and not scale:
         scale = latent_scale(keys, latent, whole.rope)
     shapes = [local if window else whole for window in windows]
@@ -100,10 +100,9 @@ def read_window_pattern(keys: Keys, n_layers: int) -> list[bool]:
 def read_head_shapes(keys: Keys, dim: int, n_heads: tuple[int, ...]) -> tuple[HeadShape, HeadShape]:
     """Heads of layers that see the whole context, and of those that see a window."""
     name = "attention.{}_length{}"
-    head_dim = keys.integer(
-        name.format("key", ""), 1, MAX_HEAD_DIM, default_head_dim(keys, dim, n_heads)
-    )
-    value_dim = keys.integer(name.format("value", ""), 1, MAX_HEAD_DIM, head_dim)
+    share = default_head_dim(keys, dim, n_heads)
+    head_dim = keys.integer(name.format("key", ""), 1, MAX_HEAD_DIM, share)
+    value_dim = keys.integer(name.format("value", ""), 1, MAX_HEAD_DIM, share)
     local_dim = keys.integer(name.format("key", "_swa"), 1, MAX_HEAD_DIM, head_dim)
     local_value_dim = keys.integer(name.format("value", "_swa"), 1, MAX_HEAD_DIM, value_dim)
     whole, local = read_ropes(keys, head_dim, local_dim)

@@ -1,4 +1,4 @@
-"""gemma4, the text model: as gemma3, with unscaled scores and normed values.
+"""gemma4, the text model: as gemma3, with unscaled scores and normed values; some have experts.
 
 The last layers may use the keys and values of earlier ones, and every layer may add an embedding of
 its own for the token, mixed with that of the model.
@@ -6,17 +6,22 @@ its own for the token, mixed with that of the model.
 
 import math
 
+import numpy as np
+
 from ggufc.compiler.models.blocks import (
     add,
     attend,
     attention_output,
     bare_rms_norm,
     embedding,
+    experts_of,
     gated_mlp,
     heads,
     linear,
     logits,
     look_up,
+    mixture,
+    qkv,
     rms_norm,
     rotated,
     scaled,
@@ -33,12 +38,33 @@ def forward(net: Network) -> Value:
     for layer in net.layers():
         branch = attention(layer, rms_norm(layer, "attn_norm", x))
         x = add(layer, "attn_residual", x, rms_norm(layer, "post_attention_norm", branch))
-        branch = gated_mlp(layer, rms_norm(layer, "ffn_norm", x), "gelu_tanh")
-        x = add(layer, "ffn_residual", x, rms_norm(layer, "post_ffw_norm", branch))
+        x = add(layer, "ffn_residual", x, rms_norm(layer, "post_ffw_norm", mlp(layer, x)))
         if extras:
             x = add(layer, "extra_residual", x, extra_branch(layer, x, extras[layer.index]))
         x = layer_output(layer, x)
     return logits(net, x)
+
+
+def mlp(layer: Layer, x: Value) -> Value:
+    """The gated MLP of the normed `x`; in models with experts the sum of both, each behind norms of
+    its own."""
+    out = gated_mlp(layer, rms_norm(layer, "ffn_norm", x), "gelu_tanh")
+    if layer.params.experts is None:
+        return out
+    normed = rms_norm(layer, "pre_ffw_norm_2", x)
+    mixed = mixture(layer, normed, "gelu_tanh", expert_scores(layer, x))
+    out = rms_norm(layer, "post_ffw_norm_1", out)
+    return add(layer, "ffn_all", out, rms_norm(layer, "post_ffw_norm_2", mixed))
+
+
+def expert_scores(layer: Layer, x: Value) -> Value:
+    """What each expert scores [T, count], of `x` behind a norm of its own."""
+    hp, prefix = layer.hparams, f"{layer.prefix}ffn_gate_inp"
+    scale = layer.tensors.vector_values(f"{prefix}.scale", hp.dim)
+    weight = layer.tensors.constant(f"{prefix}.norm", scale / np.float32(math.sqrt(hp.dim)))
+    normed = layer.emit("rms_norm", x, weight, eps=hp.norm_eps, name="ffn_gate_inp.norm")
+    matrix = layer.tensors.matrix(f"{prefix}.weight", experts_of(layer).count, hp.dim)
+    return layer.emit("linear", normed, (matrix,), name="ffn_gate_inp")
 
 
 def own_embeddings(net: Network, x: Value) -> list[Value]:
@@ -80,12 +106,16 @@ def layer_output(layer: Layer, x: Value) -> Value:
 def attention(layer: Layer, x: Value) -> Value:
     """Attention to the layer's own keys and values, or to those of an earlier one."""
     params = layer.params
-    q = linear(layer, "attn_q", x, params.n_heads * params.head_dim)
-    q = rms_norm(layer, "attn_q_norm", heads(layer, "attn_q", q, params.n_heads))
-    q = rotated(layer, "attn_q", q, "half")
+    if layer.tensors.has(f"{layer.prefix}attn_qkv.weight"):
+        q, k, v = qkv(layer, x)
+    else:
+        q = linear(layer, "attn_q", x, params.n_heads * params.head_dim)
+        q = heads(layer, "attn_q", q, params.n_heads)
+        if layer.has_cache:
+            k, v = keys_and_values(layer, x)
+    q = rotated(layer, "attn_q", rms_norm(layer, "attn_q_norm", q), "half")
     if not layer.has_cache:
         return attention_output(layer, look_up(layer, q))
-    k, v = keys_and_values(layer, x)
     k = rotated(layer, "attn_k", rms_norm(layer, "attn_k_norm", k), "half")
     return attention_output(layer, attend(layer, q, k, bare_rms_norm(layer, "attn_v_norm", v)))
 

@@ -1,11 +1,14 @@
 """granite: as llama, with multipliers for embeddings, branches, scores and logits."""
 
 from ggufc.compiler.models.blocks import (
+    attend,
+    attention_output,
     embedding,
     logits,
     mixture_mlp,
     pre_norm_layers,
-    rotated_attention,
+    qkv,
+    rotate,
     scaled,
 )
 from ggufc.compiler.models.network import Layer, Network
@@ -20,8 +23,11 @@ def forward(net: Network) -> Value:
 
 
 def attention(layer: Layer, x: Value) -> Value:
-    """Attention with rotated queries and keys, scaled."""
-    out = rotated_attention(layer, x, "interleaved")
+    """Attention, scaled; with rotated queries and keys in models that tell positions apart."""
+    q, k, v = qkv(layer, x)
+    if layer.hparams.is_rotated:
+        q, k = rotate(layer, q, k, "interleaved")
+    out = attention_output(layer, attend(layer, q, k, v))
     return scaled(layer, "attn_output.scaled", out, layer.hparams.residual_scale)
 
 

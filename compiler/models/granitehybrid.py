@@ -2,14 +2,10 @@
 
 from ggufc.compiler.models import granite
 from ggufc.compiler.models.blocks import (
-    attend,
-    attention_output,
     embedding,
     head_state_space,
     logits,
     pre_norm_layers,
-    qkv,
-    rotate,
     scaled,
 )
 from ggufc.compiler.models.network import Layer, Network
@@ -25,13 +21,7 @@ def forward(net: Network) -> Value:
 
 def mixer(layer: Layer, x: Value) -> Value:
     """A state space, or attention, scaled."""
-    out = head_state_space(layer, x) if layer.params.recurrent else attention(layer, x)
+    if not layer.params.recurrent:
+        return granite.attention(layer, x)
+    out = head_state_space(layer, x)
     return scaled(layer, "attn_output.scaled", out, layer.hparams.residual_scale)
-
-
-def attention(layer: Layer, x: Value) -> Value:
-    """Attention, with rotated queries and keys in models that tell positions apart."""
-    q, k, v = qkv(layer, x)
-    if layer.hparams.is_rotated:
-        q, k = rotate(layer, q, k, "interleaved")
-    return attention_output(layer, attend(layer, q, k, v))

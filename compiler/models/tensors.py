@@ -1,6 +1,7 @@
 """The tensors of a model as its graph asks for them: each checked before any work, none
 forgotten."""
 
+import math
 import re
 
 from ggufc.backends.llvm.layouts import layout_for
@@ -9,9 +10,11 @@ from ggufc.compiler.gguf import GGUFFile, TensorInfo
 from ggufc.ir import F32, IRError, Module, Rows, TensorType, Weight, decode, dtype
 from ggufc.ir.numerics import F32Array
 
-# Tables that old converters stored and that every graph computes by itself.
+# Tables that old converters stored and that every graph computes by itself, and the scales that
+# 4-bit activations would need.
 IGNORED = re.compile(
     r"blk\.\d+\.attn(\.rot_embd|_rot_embd)(\.weight)?|blk\.\d+\.rope_freqs\.weight"
+    r"|.*\.input_scale"
 )
 VECTOR_TYPES = ("f32", "f16", "bf16")
 
@@ -37,11 +40,12 @@ class ModelTensors:
         return ModelError(f"{self.gguf.label}: {message}")
 
     def info(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
-        """The tensor `name`, which must have `shape` (rows first), marked as used."""
+        """The tensor `name`, which must have `shape` (rows first; leading dimensions of 1 are as
+        good as none), marked as used."""
         info = self.gguf.tensors.get(name)
         if info is None:
             raise self.fail(f"tensor {quoted(name)} is missing, wanted with shape {list(shape)}")
-        if info.shape != shape:
+        if without_ones(info.shape) != without_ones(shape):
             raise self.fail(
                 f"tensor {quoted(name)} has shape {list(info.shape)}, wanted {list(shape)}"
             )
@@ -50,8 +54,8 @@ class ModelTensors:
 
     def matrix(self, name: str, rows: int, columns: int) -> Weight:
         """A weight matrix [rows, columns] of any type that has a packed layout."""
-        info = self.matrix_info(name, rows, columns)
-        return self.module.weight(name, TensorType(info.shape, dtype(info.type_name)))
+        info = self.packable(name, (rows, columns))
+        return self.module.weight(name, TensorType((rows, columns), dtype(info.type_name)))
 
     def stack(self, name: str, shape: tuple[int, ...], parts: str = "") -> Weight:
         """Several weight matrices, [count, rows, columns], of any type that has a packed layout;
@@ -72,8 +76,7 @@ class ModelTensors:
 
     def row(self, name: str, n: int) -> Weight:
         """A weight matrix [1, n], which files may also hold as a vector."""
-        info = self.gguf.tensors.get(name)
-        info = self.packable(name, (n,) if info is not None and info.shape == (n,) else (1, n))
+        info = self.packable(name, (1, n))
         return self.module.weight(name, TensorType((1, n), dtype(info.type_name)))
 
     def halves(
@@ -81,17 +84,24 @@ class ModelTensors:
     ) -> tuple[Weight, Weight]:
         """Two weight matrices [rows, columns] that the file holds as one, above each other. They
         get the tensor's name with `first` and `second` in place of its last part."""
-        info = self.matrix_info(name, 2 * rows, columns)
-        type_ = TensorType((rows, columns), dtype(info.type_name))
-        prefix = name.removesuffix(".weight").rpartition(".")[0]
-        return (
-            self.module.weight(f"{prefix}.{first}.weight", type_, [Rows(name, 0, rows)]),
-            self.module.weight(f"{prefix}.{second}.weight", type_, [Rows(name, rows, 2 * rows)]),
-        )
+        return self.stacked_halves(name, (rows, columns), first, second)
 
-    def matrix_info(self, name: str, rows: int, columns: int) -> TensorInfo:
-        """The matrix `name` [rows, columns], of a type that has a packed layout."""
-        return self.packable(name, (rows, columns))
+    def stacked_halves(
+        self, name: str, shape: tuple[int, ...], first: str, second: str
+    ) -> tuple[Weight, Weight]:
+        """Two weights [..., rows, columns] whose matrices the file holds above each other, in
+        pairs; named as in `halves`."""
+        *outer, rows, columns = shape
+        info = self.packable(name, (*outer, 2 * rows, columns))
+        type_ = TensorType(shape, dtype(info.type_name))
+        prefix = name.removesuffix(".weight").rpartition(".")[0]
+        starts = range(0, 2 * rows * math.prod(outer), 2 * rows)
+        upper = [Rows(name, start, start + rows) for start in starts]
+        lower = [Rows(name, start + rows, start + 2 * rows) for start in starts]
+        return (
+            self.module.weight(f"{prefix}.{first}.weight", type_, upper),
+            self.module.weight(f"{prefix}.{second}.weight", type_, lower),
+        )
 
     def packable(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         """The tensor `name` of this shape, of a type that has a packed layout."""
@@ -114,7 +124,7 @@ class ModelTensors:
         info = self.info(name, shape)
         if info.type_name == "f32":
             return self.module.weight(name, TensorType(shape, F32))
-        return self.constant(name, self.decoded(info))
+        return self.constant(name, self.decoded(info).reshape(shape))
 
     def flat_vector(self, name: str, rows: int, columns: int) -> Weight:
         """The float32 matrix [rows, columns] as a vector, row after row."""
@@ -126,7 +136,7 @@ class ModelTensors:
 
     def vector_values(self, name: str, n: int) -> F32Array:
         """The values of the vector `name` [n], for computing with at compile time."""
-        return self.decoded(self.info(name, (n,)))
+        return self.decoded(self.info(name, (n,))).reshape(n)
 
     def decoded(self, info: TensorInfo) -> F32Array:
         """The values of a tensor that is not quantised."""
@@ -153,3 +163,9 @@ class ModelTensors:
                 f"{len(unused)} tensors are not part of the graph of architecture"
                 f" {quoted(str(self.module.attributes['arch']))}: {listing(unused)}"
             )
+
+
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape` without its leading dimensions of 1, but for the last dimension."""
+    first = next((i for i, size in enumerate(shape) if size != 1), len(shape) - 1)
+    return shape[first:]

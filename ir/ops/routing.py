@@ -10,7 +10,7 @@ import numpy as np
 
 from ggufc.ir.errors import OperandError
 from ggufc.ir.numerics import Array, F32Array, Q8aArray, Runtime
-from ggufc.ir.opdef import Attribute, Pure, ValueOperand, WeightOperand, defop
+from ggufc.ir.opdef import Attribute, InPlace, Pure, ValueOperand, WeightOperand, defop
 from ggufc.ir.types import F32, I32, Dim, TensorType, max_dim
 
 GATINGS = ("softmax", "sigmoid", "softmax_chosen")
@@ -224,6 +224,32 @@ class GatherRows:
     def reference(x: Runtime, order: Array) -> Runtime:
         tokens = order // order.shape[1]
         return Q8aArray(x.qs[tokens], x.d[tokens]) if isinstance(x, Q8aArray) else x[tokens]
+
+
+@defop
+class ScaleExperts:
+    """x, rows in the order of their experts, times the factor of each row's expert.
+
+    Rows starts[e] .. starts[e + 1] belong to expert e.
+    """
+
+    x = ValueOperand("f32[T, K, D]")
+    starts = ValueOperand("i32[_]")
+    factors = WeightOperand("f32[E]")
+    traits = (Pure(), InPlace("x"))
+
+    @staticmethod
+    def infer(x: TensorType, starts: TensorType, factors: TensorType) -> TensorType:
+        if max_dim(starts.shape[0]) != max_dim(factors.shape[0]) + 1:
+            raise OperandError(
+                "operand 'starts'", f"expected one more than in {factors}, found {starts}"
+            )
+        return x
+
+    @staticmethod
+    def reference(x: F32Array, starts: Array, factors: F32Array) -> F32Array:
+        per_row = np.repeat(factors, np.diff(starts)).reshape(*x.shape[:2], 1)
+        return x * per_row
 
 
 @defop

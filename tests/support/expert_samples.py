@@ -105,6 +105,14 @@ def _concat() -> Iterator[OpSample]:
         yield s.returns(s.builder.concat(parts))
 
 
+@samples_of("scale_experts")
+def _scale_experts() -> Iterator[OpSample]:
+    for experts, width in ((5, 16), (6, 300), (37, 33)):
+        s = Sketch("scale_experts", f"{experts}x{width}", 11)
+        x, starts = _rows(s, width, experts, None)
+        yield s.returns(s.builder.scale_experts(x, starts, s.weight("factors", experts)))
+
+
 @samples_of("combine_rows")
 def _combine_rows() -> Iterator[OpSample]:
     for used, width in ((1, 16), (3, 300)):

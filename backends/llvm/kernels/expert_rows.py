@@ -89,6 +89,33 @@ def _copy_rows(k: Kernel, source_of: Callable[[Val], Val]) -> None:
             f.store(f.load(source, I16, rest), target, rest)
 
 
+@kernel("scale_experts")
+def emit_scale_experts(k: Kernel) -> None:
+    """Each piece of a row looks its expert up: the last one that starts at the row or before."""
+    f, (experts,) = k.f, k.signature.named("factors")[0].type.max_shape
+    width = k.signature.results[0].max_shape[2]
+
+    def body(row: Val, column: Val, load: Load, type_: Type) -> Val:
+        expert = _expert_of(k, row, experts)
+        factor = f.load(k.pointer("factors") + expert * 4, F32).splat(type_.lanes)
+        return load(k.pointer("x") + (row * width + column) * 4, type_) * factor
+
+    emit_pieces(k, body)
+
+
+def _expert_of(k: Kernel, row: Val, experts: int) -> Val:
+    """Of `experts`, whose rows follow each other, the one that `row` belongs to."""
+    f = k.f
+    low, high = f.var(I64, 0), f.var(I64, experts - 1)
+    with f.loop(experts.bit_length(), name="halve"):
+        middle = (low.get() + high.get() + 1) // 2
+        start = f.load(k.pointer("starts") + middle * 4, I32).sext(I64)
+        starts_later = row < start
+        high.set(f.select(starts_later, middle - 1, high.get()))
+        low.set(f.select(starts_later, low.get(), middle))
+    return low.get()
+
+
 @kernel("combine_rows")
 def emit_combine_rows(k: Kernel) -> None:
     """Rows are summed in the order of their weights."""

@@ -18,7 +18,7 @@ from ggufc.compiler.models.blocks.attention import (
 from ggufc.compiler.models.blocks.basic import add, linear, scaled, split, width
 from ggufc.compiler.models.blocks.delta import gated_attention, gated_delta
 from ggufc.compiler.models.blocks.ends import add_positions, embedding, logits
-from ggufc.compiler.models.blocks.experts import mixture, mixture_mlp
+from ggufc.compiler.models.blocks.experts import experts_of, mixture, mixture_mlp, plain_mixture
 from ggufc.compiler.models.blocks.heads import (
     clamped,
     each_head_norms,
@@ -72,6 +72,7 @@ __all__ = [
     "convolution",
     "each_head_norms",
     "embedding",
+    "experts_of",
     "flat",
     "gated",
     "gated_attention",
@@ -90,6 +91,7 @@ __all__ = [
     "mixture",
     "mixture_mlp",
     "parallel_layers",
+    "plain_mixture",
     "plain_mlp",
     "post_norm_layers",
     "pre_norm_layers",

@@ -1,5 +1,8 @@
 """What blocks are made of: sizes, products with matrices, sums, and other shapes."""
 
+import math
+
+from ggufc.compiler.errors import quoted
 from ggufc.compiler.models.network import Scope
 from ggufc.ir import Value, max_dim
 
@@ -14,13 +17,26 @@ def linear(at: Scope, name: str, x: Value, n: int) -> Value:
     has one: [T, n]."""
     weight = at.tensors.matrix(f"{at.prefix}{name}.weight", n, width(x))
     y = at.emit("linear", x, (weight,), name=name)
-    scale_name, bias_name = (f"{at.prefix}{name}.{kind}" for kind in ("scale", "bias"))
-    if at.tensors.has(scale_name):
-        scale = float(at.tensors.vector_values(scale_name, 1)[0])
-        y = at.emit("scale", y, factor=scale, name=f"{name}.scaled")
-    if not at.tensors.has(bias_name):
-        return y
-    return at.emit("bias_add", y, at.tensors.vector(bias_name, n), name=f"{name}.biased")
+    return biased(at, name, rescaled(at, name, y))
+
+
+def rescaled(at: Scope, name: str, x: Value) -> Value:
+    """`x` times the scale of the matrix `name` that made it, where the file has one."""
+    full = f"{at.prefix}{name}.scale"
+    if not at.tensors.has(full):
+        return x
+    scale = float(at.tensors.vector_values(full, 1)[0])
+    if not math.isfinite(scale):
+        raise at.tensors.fail(f"tensor {quoted(full)} holds {scale}, allowed are finite numbers")
+    return at.emit("scale", x, factor=scale, name=f"{name}.scaled")
+
+
+def biased(at: Scope, name: str, x: Value) -> Value:
+    """`x` [T, n] plus the bias `name`, where the file has one."""
+    full = f"{at.prefix}{name}.bias"
+    if not at.tensors.has(full):
+        return x
+    return at.emit("bias_add", x, at.tensors.vector(full, width(x)), name=f"{name}.biased")
 
 
 def add(at: Scope, name: str, x: Value, y: Value) -> Value:

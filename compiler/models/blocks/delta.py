@@ -21,7 +21,7 @@ def gated_delta(layer: Layer, x: Value, decay: Value, beta: Value, tiled: bool) 
     shares(layer, "the number of value heads", value_heads, key_heads)
     value_dim = shares(layer, "the width of all value heads", sizes.inner_dim, value_heads)
     columns = {"q": key_heads * key_dim, "k": key_heads * key_dim, "v": sizes.inner_dim}
-    joined = linear(layer, "attn_qkv", x, sum(columns.values()))
+    joined, gate = delta_inputs(layer, x, columns)
     joined = convolution(layer, "ssm_conv1d", joined, "silu")
     q, k, v = split(layer, joined, {f"delta_{n}": size for n, size in columns.items()}).values()
     q = unit(layer, "delta_q", heads(layer, "delta_q", q, key_heads), key_dim**-0.5)
@@ -41,9 +41,24 @@ def gated_delta(layer: Layer, x: Value, decay: Value, beta: Value, tiled: bool) 
         name="delta",
     )
     y = flat(layer, "delta", rms_norm(layer, "ssm_norm", y))
-    z = layer.emit("silu", linear(layer, "attn_gate", x, sizes.inner_dim), name="delta_gate")
-    y = layer.emit("mul", y, z, name="delta_gated")
+    y = layer.emit("mul", y, layer.emit("silu", gate, name="delta_gate"), name="delta_gated")
     return linear(layer, "ssm_out", y, layer.hparams.dim)
+
+
+def delta_inputs(layer: Layer, x: Value, columns: dict[str, int]) -> tuple[Value, Value]:
+    """Queries, keys and values side by side, and the gates of the values. Old files have one matrix
+    for all, in which each key head's rows stand together."""
+    inner = columns["v"]
+    if not layer.tensors.has(f"{layer.prefix}ssm_in.weight"):
+        joined = linear(layer, "attn_qkv", x, sum(columns.values()))
+        return joined, linear(layer, "attn_gate", x, inner)
+    count = recurrent_of(layer).groups
+    joined = heads(
+        layer, "ssm_in", linear(layer, "ssm_in", x, sum(columns.values()) + inner), count
+    )
+    each = {f"ssm_in.{name}": size // count for name, size in {**columns, "z": inner}.items()}
+    *qkv, gate = (flat(layer, n, part) for n, part in split(layer, joined, each).items())
+    return layer.emit("concat", tuple(qkv), name="attn_qkv"), gate
 
 
 def rate(layer: Layer, x: Value) -> Value:

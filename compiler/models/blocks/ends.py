@@ -1,6 +1,6 @@
 """The two ends of a network: tokens become vectors, and vectors become logits."""
 
-from ggufc.compiler.models.blocks.basic import add, scaled
+from ggufc.compiler.models.blocks.basic import add, rescaled, scaled
 from ggufc.compiler.models.blocks.norms import Norm, rms_norm
 from ggufc.compiler.models.network import Network
 from ggufc.ir import Value
@@ -33,7 +33,7 @@ def logits(net: Network, x: Value, norm: Norm = rms_norm, scale: float = 1.0) ->
     x = norm(net, "output_norm", x)
     name = "output" if net.tensors.has("output.weight") else "token_embd"
     weight = net.tensors.matrix(f"{name}.weight", hp.vocab_size, hp.dim)
-    out = net.emit("linear", x, (weight,), name="logits")
+    out = rescaled(net, name, net.emit("linear", x, (weight,), name="logits"))
     if net.tensors.has("output.bias"):
         bias = net.tensors.vector("output.bias", hp.vocab_size)
         out = net.emit("bias_add", out, bias, name="logits.biased")

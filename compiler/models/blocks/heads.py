@@ -1,6 +1,6 @@
 """Queries, keys and values: made, normed, limited and rotated."""
 
-from ggufc.compiler.models.blocks.basic import linear, split, width
+from ggufc.compiler.models.blocks.basic import biased, linear, split, width
 from ggufc.compiler.models.blocks.norms import Norm, bare_layer_norm, rms_norm
 from ggufc.compiler.models.network import Layer
 from ggufc.ir import Value, max_dim
@@ -27,6 +27,7 @@ def qkv(layer: Layer, x: Value) -> tuple[Value, Value, Value]:
     sizes = {name: count * widths[name] for name, count in counts.items()}
     if layer.tensors.has(f"{layer.prefix}attn_qkv.weight"):
         parts = split(layer, linear(layer, "attn_qkv", x, sum(sizes.values())), sizes)
+        parts = {name: biased(layer, name, part) for name, part in parts.items()}
     else:
         parts = {name: linear(layer, name, x, size) for name, size in sizes.items()}
     q, k, v = (heads(layer, name, part, counts[name]) for name, part in parts.items())

@@ -1,5 +1,8 @@
 """The MLPs of layers."""
 
+import numpy as np
+
+from ggufc.compiler.errors import quoted
 from ggufc.compiler.models.blocks.basic import linear, width
 from ggufc.compiler.models.network import Layer
 from ggufc.ir import Value
@@ -9,7 +12,20 @@ def plain_mlp(layer: Layer, x: Value, activation: str, **attributes: float) -> V
     """down(activation(up(x))): [T, dim]; `activation` is the name of an op with `attributes`."""
     up = linear(layer, "ffn_up", x, layer.params.hidden_dim)
     inner = layer.emit(activation, up, name=f"ffn_up.{activation}", **attributes)
-    return linear(layer, "ffn_down", inner, layer.hparams.dim)
+    return linear(layer, "ffn_down", smoothed(layer, inner), layer.hparams.dim)
+
+
+def smoothed(layer: Layer, x: Value) -> Value:
+    """`x` [T, N] with its columns divided by those scales that the weights after it were multiplied
+    by before they were quantised (AWQ, Lin et al. 2023), where the file has some."""
+    name = f"{layer.prefix}ffn.act.scales"
+    if not layer.tensors.has(name):
+        return x
+    scales = layer.tensors.vector_values(name, width(x))
+    for value in scales[~(np.isfinite(scales) & (scales != 0))]:
+        raise layer.tensors.fail(f"tensor {quoted(name)} holds {value}, allowed are numbers but 0")
+    weight = layer.tensors.constant(f"{name}.inverse", 1.0 / scales)
+    return layer.emit("scale_columns", x, weight, name="ffn_up.smoothed")
 
 
 def gated(layer: Layer, gate: Value, up: Value, activation: str) -> Value:

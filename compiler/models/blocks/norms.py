@@ -13,8 +13,10 @@ Norm: TypeAlias = Callable[[Scope, str, Value], Value]
 
 
 def rms_norm(at: Scope, name: str, x: Value) -> Value:
-    """Root-mean-square norm over the last axis of `x`, by the vector `name`."""
-    weight = at.tensors.vector(f"{at.prefix}{name}.weight", width(x))
+    """Root-mean-square norm over the last axis of `x`, by the vector `name`; files of falcon-h1
+    call theirs so without ".weight" after it."""
+    bare = f"{at.prefix}{name}"
+    weight = at.tensors.vector(bare if at.tensors.has(bare) else f"{bare}.weight", width(x))
     return at.emit("rms_norm", x, weight, eps=at.hparams.norm_eps, name=name)
 
 
