@@ -13,14 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ggufc.runtime.errors import ArgumentError, LogitsError
+from ggufc.runtime.lottery import PART, Lottery, pick
 
 Floats = npt.NDArray[np.float32]
 Reals = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 # How many of the highest logits are sorted at first when top-p has to find how many it needs.
 FIRST_SORTED = 256
-# The vocabulary is cut into parts of so many logits to find a bound below the highest ones.
-PART = 64
+# How often a token of the whole vocabulary is drawn that may be one that top-p excludes, before the
+# vocabulary is sorted.
+MAX_DRAWS = 8
 MAX_SEED = 2**64 - 1
 # Temperatures below this are as good as 0, and their inverse would overflow.
 TINY = 1e-6
@@ -191,6 +193,7 @@ class Sampler:
 
     def __init__(self, options: SamplingOptions) -> None:
         self.options = options
+        self._plain, self._tempered = Lottery(), Lottery()
 
     @cached_property
     def _random(self) -> np.random.Generator:
@@ -212,14 +215,47 @@ class Sampler:
 
     def sample(self, logits: Floats) -> int:
         """Draw a token id from `logits` [vocab]. Raises LogitsError."""
-        temperature = self.options.temperature
-        if temperature < TINY:
+        options = self.options
+        if options.temperature < TINY:
             return greedy(logits)
-        check_drawable(float(logits.max()))
-        found = self.candidates(logits)
-        cumulative = np.cumsum(weights_of(found.logits, temperature), dtype=np.float64)
-        drawn = np.searchsorted(cumulative, self._random.random() * cumulative[-1], side="right")
-        # The product may round up to the whole sum: then the last token with any probability is
-        # meant.
-        last = np.searchsorted(cumulative, cumulative[-1])
-        return int(found.ids[min(drawn, last)])
+        peak = float(logits.max())
+        check_drawable(peak)
+        if options.top_k > 0 or peak == math.inf:
+            return self._draw(self.candidates(logits))
+        if options.top_p < 1.0:
+            return self._draw_for_top_p(logits)
+        if options.min_p > 0.0:
+            return self._draw(self.candidates(logits))
+        return self._draw_any(logits)
+
+    def _draw(self, found: Candidates) -> int:
+        weights = weights_of(found.logits, self.options.temperature)
+        return int(found.ids[pick(weights, self._random.random())[0]])
+
+    def _draw_any(self, logits: Floats) -> int:
+        self._tempered.fill(logits, self.options.temperature)
+        return self._tempered.draw(self._random.random())
+
+    def _tempered_like(self, plain: Lottery, logits: Floats) -> Lottery:
+        """The lottery at the temperature of the options, where that at 1 is `plain`."""
+        if self.options.temperature == 1.0:
+            return plain
+        self._tempered.fill(logits, self.options.temperature)
+        return self._tempered
+
+    def _draw_for_top_p(self, logits: Floats) -> int:
+        """Draw from the few highest if they reach p. Else p excludes few tokens, or those of little
+        weight: draw from all, again if it is one of those."""
+        options, plain = self.options, self._plain
+        plain.fill(logits, 1.0)
+        wanted = options.top_p * plain.total
+        found = top_k(logits, FIRST_SORTED)
+        cumulative = np.cumsum(plain.weights[found.ids], dtype=np.float64)
+        if cumulative[-1] >= wanted:
+            return self._draw(min_p(keep(found, count_for(cumulative, wanted)), options.min_p))
+        tempered = self._tempered_like(plain, logits)
+        for _ in range(MAX_DRAWS):
+            token = tempered.draw(self._random.random())
+            if plain.weights[token] >= options.min_p and plain.above(logits, token) < wanted:
+                return token
+        return self._draw(self.candidates(logits))

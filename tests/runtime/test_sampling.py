@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ggufc.runtime.errors import ArgumentError, LogitsError
+from ggufc.runtime.lottery import Lottery
 from ggufc.runtime.sampling import (
     Candidates,
     Sampler,
@@ -183,3 +184,44 @@ def test_illegal_options_name_value_and_interval(options: dict[str, object], mes
 def test_softmax_of_candidates_sums_to_one() -> None:
     found = Candidates(np.arange(3), np.array([700.0, 0.0, -np.inf]))
     assert softmax(found.logits).tolist() == pytest.approx([1.0, 0.0, 0.0])
+
+
+@settings(deadline=None, max_examples=30)
+@given(LOGITS, st.floats(0.05, 20))
+def test_a_draw_from_all_tokens_is_the_one_at_its_chance(
+    logits: np.ndarray, temperature: float
+) -> None:
+    """Each token has an interval of chances as long as its probability."""
+    lottery = Lottery()
+    lottery.fill(logits, temperature)
+    tempered, count = probabilities(logits.astype(np.float64) / temperature), 400
+    drawn = [lottery.draw((i + 0.5) / count) for i in range(count)]
+    shares = np.bincount(drawn, minlength=len(logits)) / count
+    np.testing.assert_allclose(shares, tempered, atol=1.01 / count)
+    assert 0 not in lottery.weights[drawn]
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 1000])
+def test_every_token_can_be_drawn(count: int) -> None:
+    lottery = Lottery()
+    lottery.fill(np.zeros(count, np.float32), 1.0)
+    drawn = [lottery.draw((i + 0.5) / count) for i in range(count)]
+    assert sorted(drawn) == list(range(count))
+
+
+@pytest.mark.parametrize(("temperature", "least"), [(1.0, 0.0), (3.0, 0.0), (0.7, 0.4)])
+def test_flat_distributions_are_drawn_from_as_if_they_were_sorted(
+    temperature: float, least: float
+) -> None:
+    """Where top-p keeps hundreds of tokens none is sorted; ties at its end go by id."""
+    logits = np.repeat(np.linspace(0, 1, 60, dtype=np.float32), 30)
+    options = SamplingOptions(temperature=temperature, top_p=0.6, min_p=least, seed=5)
+    found = Sampler(options).candidates(logits)
+    assert 256 < len(found.ids) < 1800
+    sampler, draws = Sampler(options), 6_000
+    counts = np.bincount([sampler.sample(logits) for _ in range(draws)], minlength=len(logits))
+    assert set(np.flatnonzero(counts)) <= set(found.ids.tolist())
+    expected = draws * softmax(found.logits, temperature)
+    chi_square = float(((counts[found.ids] - expected) ** 2 / expected).sum())
+    degrees = len(found.ids) - 1
+    assert abs(chi_square - degrees) < 5 * math.sqrt(2 * degrees)
