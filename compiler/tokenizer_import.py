@@ -28,6 +28,7 @@ TOKENS = PREFIX + "tokens"
 TYPES = PREFIX + "token_type"
 SCORES = PREFIX + "scores"
 MERGES = PREFIX + "merges"
+ARCHITECTURE = "general.architecture"
 CHARSMAP = PREFIX + "precompiled_charsmap"
 
 KINDS = {"gpt2": "bpe", "llama": "spm", "gemma4": "gemma4", "t5": "unigram", "bert": "wordpiece"}
@@ -77,6 +78,8 @@ def import_tokenizer(metadata: Mapping[str, Any]) -> TokenizerSpec:
     special = _special_ids(metadata, kind, ids, len(texts))
     _mark_forgotten(types, texts, ids, special)
     pre = row.name if row else None
+    if kind == "unigram":
+        pre = families.unigram_split(text_of(metadata, ARCHITECTURE) or "")
     source = TokenizerSource(
         kind=kind,
         pre=pre,
@@ -245,7 +248,7 @@ def _strip(
         int(token): texts[token].decode("utf-8", "replace")
         for token in np.flatnonzero(np.isin(types, (TokenType.CONTROL, TokenType.USER_DEFINED)))
     }
-    architecture = text_of(metadata, "general.architecture") or ""
+    architecture = text_of(metadata, ARCHITECTURE) or ""
     name = text_of(metadata, "general.name") or ""
     return families.strip_sides(kind, text_of(metadata, PRE), architecture, name, added)
 

@@ -1,23 +1,32 @@
-"""SentencePiece's precompiled normalisation: a map from strings to strings in a double array.
+r"""SentencePiece's precompiled normalisation: a map from strings to strings in a double array.
 
 The blob holds the size of the array in bytes, the array (32-bit units) and the replacements, each
 ended by a zero byte. A unit has its label in bits 0-7 (with bit 31 where it is a value), a flag in
 bit 8 that a value hangs below it, and its offset in bits 10-30, times 256 where bit 9 is set.
+
+The map is applied as Hugging Face's tokenizers do, whose ids the models were trained with: a
+grapheme (`\X`) of up to five bytes is replaced whole by what the map has for its shortest known
+prefix; in all others each character by itself. SentencePiece would take the longest known prefix.
 """
 
 from __future__ import annotations
 
 import struct
 
+import regex
+
 from ggufc.tokenizer.errors import SpecError
 
 _KEY = "tokenizer.ggml.precompiled_charsmap"
 _LABEL_MASK = 0x800000FF
 _VALUE_MASK = 0x7FFFFFFF
+_LONGEST_GRAPHEME = 5
+_CACHE_ENTRIES = 1 << 16
+_GRAPHEMES = regex.compile(r"\X")
 
 
 class CharsMap:
-    """Replaces the longest known prefix, again and again. Raises SpecError for a damaged blob."""
+    """Replaces graphemes and characters. Raises SpecError for a damaged blob."""
 
     def __init__(self, blob: bytes) -> None:
         if len(blob) < 4 or (size := struct.unpack_from("<I", blob)[0]) + 4 > len(blob) or size % 4:
@@ -26,49 +35,45 @@ class CharsMap:
         self._replacements = blob[4 + size :]
         if self._units and not self._replacements.endswith(b"\0"):
             raise SpecError(f"{_KEY} ends inside a replacement")
-        self._plain: dict[str, bool] = {}
+        self._known: dict[str, str] = {}
 
     def normalize(self, text: str) -> str:
-        """The text with every longest match from the left replaced."""
-        parts: list[str] = []
-        position = 0
-        while position < len(text):
-            if self._is_plain(text[position]):
-                parts.append(text[position])
-                position += 1
-                continue
-            size, replacement = self._longest(text, position)
-            parts.append(text[position] if replacement is None else replacement)
-            position += size or 1
-        return "".join(parts)
+        """The text with everything replaced that the map knows."""
+        return "".join(map(self._grapheme, _GRAPHEMES.findall(text)))
 
-    def _is_plain(self, char: str) -> bool:
-        """Whether no key begins with this character."""
-        plain = self._plain.get(char)
-        if plain is None:
-            node, plain = self._offset(self._unit(0)), False
-            for byte in char.encode("utf-8", "surrogateescape"):
-                node ^= byte
-                unit = self._unit(node)
-                plain = plain or byte == 0 or unit & _LABEL_MASK != byte
-                node ^= self._offset(unit)
-            self._plain[char] = plain
-        return plain
+    def _grapheme(self, grapheme: str) -> str:
+        replaced = self._known.get(grapheme)
+        if replaced is None:
+            replaced = self._replaced(grapheme)
+            if len(self._known) >= _CACHE_ENTRIES:
+                self._known = {}
+            if len(grapheme) <= _LONGEST_GRAPHEME:
+                self._known[grapheme] = replaced
+        return replaced
 
-    def _longest(self, text: str, start: int) -> tuple[int, str | None]:
-        """(characters, replacement) of the longest key that the text has at `start`."""
-        size, value = 0, -1
+    def _replaced(self, grapheme: str) -> str:
+        data = grapheme.encode("utf-8", "surrogateescape")
+        whole = self._shortest(data) if len(data) <= _LONGEST_GRAPHEME else None
+        if whole is not None:
+            return whole
+        return "".join(map(self._character, grapheme))
+
+    def _character(self, char: str) -> str:
+        replacement = self._shortest(char.encode("utf-8", "surrogateescape"))
+        return char if replacement is None else replacement
+
+    def _shortest(self, data: bytes) -> str | None:
+        """The replacement of the shortest key that the data begins with, None if there is none."""
         node = self._offset(self._unit(0))
-        for end in range(start, len(text)):
-            for byte in text[end].encode("utf-8", "surrogateescape"):
-                node ^= byte
-                unit = self._unit(node)
-                if byte == 0 or unit & _LABEL_MASK != byte:
-                    return size, self._replacement(value) if size else None
-                node ^= self._offset(unit)
+        for byte in data:
+            node ^= byte
+            unit = self._unit(node)
+            if unit & _LABEL_MASK != byte:
+                return None
+            node ^= self._offset(unit)
             if unit >> 8 & 1:
-                size, value = end + 1 - start, self._unit(node) & _VALUE_MASK
-        return size, self._replacement(value) if size else None
+                return self._replacement(self._unit(node) & _VALUE_MASK)
+        return None
 
     def _unit(self, index: int) -> int:
         if index >= len(self._units):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
+from typing import Literal
 
 import regex
+
+from ggufc.tokenizer.unicode_versions import composed_in_unicode_9
 
 Dropped = list[tuple[int, int]]
 
@@ -13,8 +16,15 @@ _CLUSTER = regex.compile(r"\X")
 
 
 def normalize_nfc(text: str) -> str:
-    """The text in Unicode's normal form C."""
-    return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+    """The text in Unicode's normal form C, as tokenizers know it: that of Unicode 9."""
+    return text if unicodedata.is_normalized("NFC", text) else normalize("NFC", text)
+
+
+def normalize(form: Literal["NFC", "NFD"], text: str) -> str:
+    """The text in a normal form of Unicode 9."""
+    parts = composed_in_unicode_9(text)
+    parts[::2] = [unicodedata.normalize(form, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def missing_in(text: str, missing: bytes) -> Dropped:

@@ -1,5 +1,6 @@
-"""Facts of model families that GGUF files do not carry, as a table.
+"""Facts of model families that GGUF files do not carry, as tables.
 
+Which Unigram vocabularies separate words at any white space, as the families' tokenizer files do.
 Which added tokens take the white space beside them: the `lstrip` and `rstrip` flags of the added
 tokens in the families' own tokenizer files. A token without a row keeps the white space.
 """
@@ -66,6 +67,22 @@ STRIP_RULES: tuple[StripRule, ...] = (
     ),
     StripRule("ModernBERT", "l", pre=("modern-bert",), only=("[MASK]",)),
 )
+
+
+WHITESPACE = "whitespace"
+WHITESPACE_ARCHITECTURES = (
+    "bert",
+    "nomic-bert-moe",
+    "jina-bert-v3",
+    "xlm-roberta",
+    "t5",
+    "t5encoder",
+)
+
+
+def unigram_split(architecture: str) -> str | None:
+    """The pre-tokenizer of a Unigram vocabulary: `whitespace`, or None for spaces only."""
+    return WHITESPACE if architecture in WHITESPACE_ARCHITECTURES else None
 
 
 def strip_sides(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 import regex
 
 from ggufc.tokenizer import pretokenizers
 from ggufc.tokenizer.pretokenizers import PreTokenizer
+from ggufc.tokenizer.unicode_versions import as_in_unicode_16
 
 Splitter = Callable[[str], list[str]]
 
@@ -16,12 +18,26 @@ Splitter = Callable[[str], list[str]]
 def splitter(row: PreTokenizer) -> Splitter:
     """The splitter of one row: non-empty pieces, in order, that join to the text."""
     steps = (row.fused,) if row.fused else row.steps
-    return _chained(steps)
+    return _as_in_unicode_16(_chained(steps))
 
 
 def stepwise_splitter(row: PreTokenizer) -> Splitter:
     """As `splitter`, always step by step: the definition that fused patterns are tested against."""
-    return _chained(row.steps)
+    return _as_in_unicode_16(_chained(row.steps))
+
+
+def _as_in_unicode_16(cut: Splitter) -> Splitter:
+    """The splitter with the classes of characters that the vocabularies were made with."""
+
+    def split(text: str) -> list[str]:
+        known = as_in_unicode_16(text)
+        pieces = cut(known)
+        if known is text:
+            return pieces
+        ends = [0, *accumulate(map(len, pieces))]
+        return [text[start:end] for start, end in pairwise(ends)]
+
+    return split
 
 
 @lru_cache(maxsize=64)

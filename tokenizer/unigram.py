@@ -1,7 +1,8 @@
 """Unigram: of all ways to cut a text into tokens, the one whose scores add up highest.
 
-As SentencePiece does it for T5, XLM-RoBERTa and their kin: text is normalised by the vocabulary's
-own map, spaces stand before words, and words are cut one by one.
+As SentencePiece does it: text is normalised by the vocabulary's own map, spaces stand before words,
+and words are cut one by one. The published tokenizers of T5, XLM-RoBERTa and their kin separate
+words at any white space, such as U+0085, that the map leaves.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import regex
 
 from ggufc.tokenizer.charsmap import CharsMap
 from ggufc.tokenizer.dropped import Dropped
+from ggufc.tokenizer.families import WHITESPACE
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 from ggufc.tokenizer.text import fused
 
 _UNKNOWN_PENALTY = 10.0
+_MARK = "\u2581"
 _WORDS = regex.compile(r" ?[^ ]+| ")
 _RUNS = regex.compile(r" {2,}")
+_WHITE_SPACE = regex.compile(r"\s+")
 _CACHE_ENTRIES = 1 << 16
 
 
@@ -25,6 +29,7 @@ class UnigramModel:
     def __init__(self, spec: TokenizerSpec) -> None:
         self._prefix = spec.add_space_prefix
         self._merge_spaces = spec.remove_extra_whitespaces
+        self._split_white_space = spec.pre == WHITESPACE
         self._unknown = spec.special["unk"]
         self._byte_ids: list[int] = spec.arrays["byte_ids"].tolist() if spec.byte_fallback else []
         blob = spec.arrays["charsmap"].tobytes()
@@ -51,11 +56,19 @@ class UnigramModel:
     def _normalized(self, text: str) -> str:
         if self._charsmap is not None:
             text = self._charsmap.normalize(text)
-        text = text.replace("\u2581", " ")
+        if self._split_white_space:
+            words = filter(None, _WHITE_SPACE.split(text))
+            return "".join(map(self._begun, words)).replace(_MARK, " ")
+        text = text.replace(_MARK, " ")
         if self._merge_spaces:
             text = _RUNS.sub(" ", text).strip(" ")
         prefixed = self._prefix and text and not text.startswith(" ")
         return " " + text if prefixed else text
+
+    @staticmethod
+    def _begun(word: str) -> str:
+        """A word with the mark of a space before it."""
+        return word if word.startswith(_MARK) else _MARK + word
 
     def _ids(self, text: str) -> list[int]:
         return [token for word in _WORDS.findall(text) for token in self._word(word)]

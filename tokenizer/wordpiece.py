@@ -5,23 +5,22 @@ A token that begins a word is stored with a space before it, one inside a word w
 
 from __future__ import annotations
 
-import unicodedata
-
 import regex
 
-from ggufc.tokenizer.dropped import Dropped
+from ggufc.tokenizer.dropped import Dropped, normalize
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
+from ggufc.tokenizer.unicode_versions import ACCENTS, CONTROLS, PUNCTUATION
 
 _LONGEST_WORD = 100
-_DROPPED = regex.compile(r"[\0\uFFFD]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Co}\p{Cs}]")
+_DROPPED = regex.compile(CONTROLS, regex.V1)
 _WHITE = regex.compile(r"\s")
-_ACCENT = regex.compile(r"\p{Mn}")
+_ACCENT = regex.compile(ACCENTS, regex.V1)
 # The blocks of ideographs that BERT's tokenizer takes one by one.
 _IDEOGRAPH = regex.compile(
     "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b73f"
     "\U0002b740-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
-_PARTS = regex.compile(r"[!-/:-@\[-`{-~\p{P}]|[^\s!-/:-@\[-`{-~\p{P}]+")
+_PARTS = regex.compile(rf"{PUNCTUATION}|[\S--{PUNCTUATION}]+", regex.V1)
 
 
 class WordPieceModel:
@@ -59,7 +58,7 @@ class WordPieceModel:
         text = _WHITE.sub(" ", _DROPPED.sub("", text))
         text = _IDEOGRAPH.sub(r" \g<0> ", text)
         if self._strip_accents:
-            text = _ACCENT.sub("", unicodedata.normalize("NFD", text))
+            text = _ACCENT.sub("", normalize("NFD", text))
         if self._lowercase:
             text = "".join(map(str.lower, text))
         words: list[str] = _PARTS.findall(text)
