@@ -105,10 +105,19 @@ class Engine:
         lengths = np.full(count, length or position + count, np.int32)
         self._run("prefill", ids, positions, sequences, rows, lengths, logits)
 
-    def decode(self, sequences: Ints, positions: Ints, ids: Ints, logits: Floats) -> None:
-        """Run one token of each of several distinct sequences; fills `logits` [len(ids), vocab]."""
+    def decode(
+        self,
+        sequences: Ints,
+        positions: Ints,
+        ids: Ints,
+        logits: Floats,
+        lengths: Ints | None = None,
+    ) -> None:
+        """Run one token of each of several distinct sequences; fills `logits` [len(ids), vocab].
+        `lengths` are what the sequences are going to have; by default, with this token."""
         rows = np.arange(len(ids), dtype=np.int32)
-        self._run("decode", ids, positions, sequences, rows, positions + np.int32(1), logits)
+        lengths = positions + np.int32(1) if lengths is None else lengths
+        self._run("decode", ids, positions, sequences, rows, lengths, logits)
 
     def _run(
         self,

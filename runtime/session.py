@@ -45,6 +45,7 @@ class Session:
         generated here before."""
         self._checkpoints: list[Checkpoint] = []
         self._is_long = False
+        self.expected = 0  # how long the sequence is known to become
         self._logits = np.empty((1, engine.vocab_size), np.float32)
         self._row: Floats = self._logits[0]
 
@@ -217,17 +218,18 @@ class Session:
             raise ArgumentError(f"chunk {chunk}: allowed are 1 to {maximum}")
         return chunk
 
-    def make_room(self) -> None:
-        """Prepare for one more token by the decode graph. Raises ContextError."""
+    def make_room(self) -> int:
+        """Prepare for one more token by the decode graph; the length that the sequence is going to
+        have. Raises ContextError."""
         self.check_room(1)
-        self._grow(1)
+        return self._grow(1)
 
     def _grow(self, count: int) -> int:
         """The length that the sequence is going to have with `count` more tokens.
 
         Where the model rotates long sequences otherwise, and this is becoming one or ceases to be
         one, what the cache holds is computed again."""
-        length = self.position + count
+        length = max(self.position + count, self.expected)
         is_long = 0 < self.engine.short_context < length
         if is_long != self._is_long:
             self._is_long = is_long
@@ -255,24 +257,31 @@ def decode_together(sessions: Sequence[Session], tokens: Sequence[int], logits: 
         raise ArgumentError("no sessions: there is nothing to run")
     engine = sessions[0].engine
     ids = as_ids(tokens, engine.vocab_size)
+    lengths = np.zeros(len(sessions), np.int32)
     with ExitStack() as stack:
-        for session, token in zip(sessions, tokens, strict=True):
-            session.make_room()
+        for i, (session, token) in enumerate(zip(sessions, tokens, strict=True)):
+            lengths[i] = session.make_room()
             stack.enter_context(session.appending([token]))
         engine.decode(
             np.array([session.index for session in sessions], np.int32),
             np.array([session.position for session in sessions], np.int32),
             ids,
             logits,
+            lengths,
         )
 
 
 def stepwise(session: Session, ids: Sequence[int], all: bool) -> Floats:
-    """Logits by the decode graph, one token at a time."""
+    """Logits by the decode graph, one token at a time, of a sequence known from the start."""
+    ids = as_ids(ids, session.engine.vocab_size).tolist()
+    if not ids:
+        raise ArgumentError("no tokens: there is nothing to run")
     session.check_room(len(ids))
-    rows = [
-        session.decode(int(token)).copy() if all else session.decode(int(token)) for token in ids
-    ]
+    session.expected = session.position + len(ids)
+    try:
+        rows = [session.decode(token).copy() if all else session.decode(token) for token in ids]
+    finally:
+        session.expected = 0
     return np.stack(rows) if all else rows[-1].copy()
 
 

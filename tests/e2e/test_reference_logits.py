@@ -90,3 +90,15 @@ def test_a_sequence_that_becomes_long_is_computed_again() -> None:
         session.clear()
         session.prefill(ids[:40], chunk=7)
         assert np.abs(session.prefill(ids[40:66], chunk=5) - whole[66]).max() < 1e-4
+
+
+def test_steps_of_a_known_sequence_know_its_length() -> None:
+    """A text of more than 64 tokens is long from its first token on, however it is fed."""
+    name = "small/phi3-longrope"
+    ids = model_fixture(name).prompts["p130"].ids.tolist()
+    with Model.load(bundle(name), threads=2) as model:
+        whole = model.logits(ids, all=True)
+        assert np.abs(model.logits(ids, all=True, step=True) - whole).max() < 1e-4
+        short = model.logits(ids[:60], all=True)
+        assert np.abs(short - whole[:60]).max() > 0.1
+        assert np.abs(model.logits(ids[:60], all=True, step=True) - short).max() < 1e-4
