@@ -7,6 +7,12 @@ class CompileError(Exception):
     purpose."""
 
 
+class OptionError(CompileError):
+    """An option with a value that it may not have: wrong usage, not a fault of a model."""
+
+    is_usage = True
+
+
 class GGUFError(CompileError):
     """A GGUF file that is damaged, incomplete, or of an unknown format."""
 

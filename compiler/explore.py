@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from ggufc.backends.llvm import STAGES as CODE_STAGES
 from ggufc.backends.llvm import Isa, module_text
-from ggufc.compiler.errors import CompileError, quoted
+from ggufc.compiler.errors import OptionError, quoted
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.compiler.models import GraphOptions, build
 from ggufc.compiler.pass_manager import KeepAfter
@@ -39,13 +39,13 @@ class View:
 
     def __post_init__(self) -> None:
         if self.stage in CODE_STAGES and self.format != "text":
-            raise CompileError(
+            raise OptionError(
                 f"stage {self.stage} has no format {self.format}; allowed: format text, "
                 f"or stages {', '.join(STAGES)}"
             )
         if self.after is not None and self.after not in pass_names():
             known = ", ".join(pass_names())
-            raise CompileError(f"pass {quoted(self.after)} is unknown; the passes are {known}")
+            raise OptionError(f"pass {quoted(self.after)} is unknown; the passes are {known}")
 
 
 def load_graph(path: Path) -> Module:
@@ -80,7 +80,7 @@ def program_at(graph: Module, view: View) -> tuple[Module, str]:
     if view.after is None:
         return module, view.stage
     if keep.module is None:
-        raise CompileError(f"pass {view.after} does not run before stage {view.stage} is reached")
+        raise OptionError(f"pass {view.after} does not run before stage {view.stage} is reached")
     return keep.module, keep.stage
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ggufc.compiler.errors import CompileError, quoted
+from ggufc.compiler.errors import OptionError, quoted
 
 KV_TYPES = ("bf16", "f16", "f32")
 MAX_TOKENS = 512
@@ -14,7 +14,7 @@ NATIVE, PORTABLE = "native", "portable"
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """The options that a bundle depends on. Raises CompileError for an illegal value.
+    """The options that a bundle depends on. Raises OptionError for an illegal value.
 
     `target` is `native` (the best instruction set of this machine), `portable` (all of them) or
     names with commas between. `context` None is the model's own. `max_batch` is the number of
@@ -33,7 +33,7 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         if self.kv_type not in KV_TYPES:
-            raise CompileError(
+            raise OptionError(
                 f"kv type {quoted(self.kv_type)} is not supported; "
                 f"supported are {', '.join(KV_TYPES)}"
             )
@@ -41,12 +41,10 @@ class CompileOptions:
         check_range("max batch", self.max_batch, 1, MAX_BATCH)
         check_range("tokens of a prefill call", self.max_tokens, 1, 1 << 16)
         if not self.target.strip(", "):
-            raise CompileError(
-                "target is empty; use native, portable, or names of instruction sets"
-            )
+            raise OptionError("target is empty; use native, portable, or names of instruction sets")
 
 
 def check_range(what: str, value: object, low: int, high: int) -> None:
     """Raise CompileError unless `value` is an integer in the interval."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise CompileError(f"{what} {value!r}: allowed are {low} to {high}")
+        raise OptionError(f"{what} {value!r}: allowed are {low} to {high}")

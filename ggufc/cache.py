@@ -65,8 +65,7 @@ def opens(bundle: Path) -> bool:
 
 def cache_folder() -> Path:
     """`$XDG_CACHE_HOME/ggufc` or `~/.cache/ggufc`, made if need be. Raises BundleError."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(base) / "ggufc"
+    folder = base_folder() / "ggufc"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -75,6 +74,32 @@ def cache_folder() -> Path:
             "compile with `ggufc compile MODEL.gguf -o DIR` and run DIR"
         ) from None
     return folder
+
+
+def base_folder() -> Path:
+    """Where programs keep what they can make again: `$XDG_CACHE_HOME`, if it is absolute as it has
+    to be, else `.cache` in the home folder. An empty `HOME` is as good as none. Raises
+    BundleError."""
+    told = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if told.is_absolute():
+        return told
+    home = os.environ.get("HOME") or home_of_user()
+    if not os.path.isabs(home):
+        raise BundleError(
+            f"HOME is {home!r} and XDG_CACHE_HOME is not set: there is no folder for compiled "
+            "models; compile with `ggufc compile MODEL.gguf -o DIR` and run DIR"
+        )
+    return Path(home) / ".cache"
+
+
+def home_of_user() -> str:
+    """The home folder that the system knows of this user, empty if it knows none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
 
 
 def content_key(source: Path, folder: Path) -> str:

@@ -29,6 +29,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "add_generation_prompt": (bool, type(None)),
     "continue_final_message": (bool, str, type(None)),
     "control_tokens": (str,),
+    "strict": (bool,),
     "chat_template": (str, type(None)),
     "template": (str, type(None)),
     "special_tokens": (dict, type(None)),
@@ -47,10 +48,12 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class PromptRequest:
-    """One conversation to render, as a line of JSON gives it; `label` is echoed in the result."""
+    """One conversation to render, as a line of JSON gives it; `strict` refuses bytes that the
+    vocabulary has no token for; `label` is echoed in the result."""
 
     conversation: Conversation
     control_tokens: Policy = DEFAULT_POLICY
+    strict: bool = False
     chat_template: str | None = None
     template: str | None = None
     special_tokens: Mapping[str, str] | None = None
@@ -144,10 +147,14 @@ class PromptSource:
         rendered = template.render(request.conversation, request.template, text_only=text_only)
         if self.tokenizer is None:
             return Prompt(rendered, None)
-        return Prompt(
+        encoded = encode_prompt(
             rendered,
-            encode_prompt(rendered, self.tokenizer, request.control_tokens, complete=template.own),
+            self.tokenizer,
+            request.control_tokens,
+            complete=template.own,
+            strict=request.strict,
         )
+        return Prompt(rendered, encoded)
 
 
 def parse_json(text: str | bytes, what: str) -> Any:
@@ -193,6 +200,7 @@ def _request(data: Mapping[str, Any]) -> PromptRequest:
     return PromptRequest(
         conversation=conversation,
         control_tokens=checked_policy(data.get("control_tokens", DEFAULT_POLICY)),
+        strict=data.get("strict", False),
         chat_template=data.get("chat_template"),
         template=data.get("template"),
         special_tokens=_texts(data.get("special_tokens")),

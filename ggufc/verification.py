@@ -22,9 +22,10 @@ from ggufc.compiler.pipelines import to_fused
 from ggufc.ir import IRError, Module, Weight, parse_module
 from ggufc.runtime.bundle import GRAPH_IR, Bundle
 from ggufc.runtime.engine import Floats, Ints
-from ggufc.runtime.errors import BundleError
+from ggufc.runtime.errors import ArgumentError, BundleError
 from ggufc.runtime.memory import Bytes, load_weights
 from ggufc.runtime.model import Model
+from ggufc.tokenizer.provenance import Policy
 
 SAMPLE = "The quick brown fox jumps over the lazy dog, and the dog sleeps on."
 PREFILL_TOKENS = 7
@@ -72,12 +73,21 @@ class Report:
         return self.code <= self.allowed
 
 
-def verify_bundle(path: Path, *, threads: int | None = None, isa: str | None = None) -> Report:
-    """Check the bundle at `path`. Raises BundleError for a damaged file."""
+def verify_bundle(
+    path: Path,
+    *,
+    threads: int | None = None,
+    isa: str | None = None,
+    text: str | None = None,
+    control_tokens: Policy = "native",
+    strict: bool = False,
+) -> Report:
+    """Check the bundle at `path`, its code by the tokens of `text` (default: a few of a sentence).
+    Raises BundleError for a damaged file."""
     bundle = Bundle.open(path)
     bundle.verify()
     with Model.load(path, threads=threads, sequences=1, isa=isa) as model:
-        ids = sample_ids(model)
+        ids = sample_ids(model, text, control_tokens, strict)
         code = compiled_rows(model, ids)
         isa = model.engine.isa
     graph = parse_module(bundle.read(GRAPH_IR).decode())
@@ -93,9 +103,16 @@ def verify_bundle(path: Path, *, threads: int | None = None, isa: str | None = N
     return Report(len(files), sum(f.bytes for f in files), isa, rows)
 
 
-def sample_ids(model: Model) -> Ints:
-    """The tokens to try: the beginning of a sentence."""
-    ids = model.tokenizer.encode(SAMPLE)[: PREFILL_TOKENS + DECODE_TOKENS]
+def sample_ids(model: Model, text: str | None, control_tokens: Policy, strict: bool) -> Ints:
+    """The tokens to try: those of a text, or the beginning of a sentence. Raises ArgumentError
+    where there are too few, TokenizerError."""
+    if text is None:
+        ids = model.tokenizer.encode(SAMPLE)[: PREFILL_TOKENS + DECODE_TOKENS]
+    else:
+        encode = model.tokenizer.encode_with_details
+        ids = encode(text, control_tokens=control_tokens, strict=strict).ids
+    if len(ids) <= DECODE_TOKENS:
+        raise ArgumentError(f"the text has {len(ids)} tokens, at least 2 are needed to verify code")
     return np.array(ids, np.int32)
 
 
@@ -116,7 +133,8 @@ def interpreted_rows(program: Module, weights: "PackedWeights", ids: Ints) -> li
     n = len(ids) - DECODE_TOKENS
     positions = np.arange(len(ids), dtype=np.int32)
     zeros = np.zeros_like(ids)
-    with ReferenceBackend(program, weights.values, context=64, sequences=1) as reference:
+    context = max(64, len(ids))
+    with ReferenceBackend(program, weights.values, context=context, sequences=1) as reference:
         rows = list(reference.prefill(ids[:n], positions[:n], zeros[:n], positions[:n]))
         for i in range(n, len(ids)):
             one = slice(i, i + 1)

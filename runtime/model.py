@@ -24,16 +24,17 @@ from ggufc.runtime.generate import (
 from ggufc.runtime.session import Session, stepwise
 from ggufc.runtime.session_pool import SessionPool
 from ggufc.runtime.settings import Settings, options_of
-from ggufc.tokenizer.base import ControlTokens, Tokenizer
+from ggufc.tokenizer.base import Tokenizer
 from ggufc.tokenizer.factory import load_tokenizer
 from ggufc.tokenizer.provenance import Policy
 from ggufc.tokenizer.streaming import StreamDecoder
 
 if TYPE_CHECKING:
     from ggufc.runtime.batch import BatchEvent, Request, Wanted
-    from ggufc.runtime.prompt import ChatTemplate, Conversation
+    from ggufc.runtime.prompt import ChatTemplate, Conversation, EncodedPrompt
 
 Messages = Sequence[Mapping[str, Any]]
+Prompt = str | Sequence[int]
 
 
 class Model:
@@ -88,10 +89,10 @@ class Model:
     @overload
     def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         *,
         stream: Literal[False] = False,
-        control_tokens: ControlTokens = "native",
+        control_tokens: Policy = "native",
         session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Generation: ...
@@ -99,30 +100,31 @@ class Model:
     @overload
     def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         *,
         stream: Literal[True],
-        control_tokens: ControlTokens = "native",
+        control_tokens: Policy = "native",
         session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Iterator[Event]: ...
 
     def generate(
         self,
-        prompt: str | Sequence[int],
+        prompt: Prompt,
         *,
         stream: bool = False,
-        control_tokens: ControlTokens = "native",
+        control_tokens: Policy = "native",
         session: Session | None = None,
         **settings: Unpack[Settings],
     ) -> Generation | Iterator[Event]:
         """Continue a text or token ids. With `stream` returns an iterator of events, whose last
         one carries the result. `control_tokens` says whether control tokens spelled in a text
-        count: `native` or `literal`; a begin token that the text begins with is not added again.
-        `session` is one to go on from and to extend. Raises ContextError, before any work, for a
-        prompt that does not fit."""
-        ids = self.encode_text(prompt, control_tokens) if isinstance(prompt, str) else prompt
-        events = self._events(ids, options_of(settings), session)
+        count; a begin token that the text begins with is not added again. `session` is one to go
+        on from and to extend. Raises ArgumentError, TokenizerError, and ContextError, before any
+        work, for a prompt that does not fit."""
+        events = self._events(
+            self.encode_text(prompt, control_tokens), options_of(settings), session
+        )
         return events if stream else last_result(events)
 
     @overload
@@ -168,12 +170,14 @@ class Model:
         events = self._events(prompt, options_of(settings), session)
         return events if stream else last_result(events)
 
-    def encode_text(self, text: str, control_tokens: ControlTokens = "native") -> list[int]:
-        """The token ids of a text to be continued, with the tokens that a prompt begins with."""
-        from ggufc.runtime.prompt import with_begin
+    def encode_text(self, text: Prompt, control_tokens: Policy = "native") -> Sequence[int]:
+        """The token ids of a text to be continued, with the tokens that a prompt begins with;
+        token ids as they are. Raises TokenizerError, ArgumentError."""
+        from ggufc.runtime.prompt.prompting import checked_ids, text_prompt
 
-        typed = self.tokenizer.encode(text, control_tokens=control_tokens, add_special=False)
-        return with_begin(typed, self.tokenizer)
+        if not isinstance(text, str):
+            return checked_ids(text)
+        return text_prompt(text, self.tokenizer, control_tokens).ids
 
     def encode_chat(
         self,
@@ -183,13 +187,13 @@ class Model:
     ) -> list[int]:
         """The token ids of a conversation, with the assistant's turn opened; content as a text or
         as parts, whichever the template was found to take."""
-        from ggufc.runtime.prompt import Conversation, encode_prompt, fitted
+        return self.chat_prompt(messages, template, control_tokens).ids
 
-        whole = messages if isinstance(messages, Conversation) else Conversation(messages)
-        name = self.template.name_for(template, whole.tools)
-        capabilities = self.manifest.prompt.get("templates", {}).get(name, {})
-        rendered = self.template.render(fitted(whole, capabilities), name, text_only=True)
-        return encode_prompt(rendered, self.tokenizer, control_tokens).ids
+    def chat_prompt(self, messages: "Messages | Conversation", *how: Any) -> "EncodedPrompt":
+        """As `encode_chat`, with what content spelled and the bytes that were dropped."""
+        from ggufc.runtime.prompt.prompting import chat_prompt
+
+        return chat_prompt(messages, self.template, self.tokenizer, self.manifest.prompt, *how)
 
     def logits(
         self,
@@ -226,11 +230,11 @@ class Model:
 
     def generate_batch(
         self,
-        prompts: Iterable[str | Sequence[int]],
+        prompts: Iterable[Prompt],
         *,
         each: Iterable[Settings] | None = None,
         sequences: int | None = None,
-        control_tokens: ControlTokens = "native",
+        control_tokens: Policy = "native",
         **settings: Unpack[Settings],
     ) -> list[Generation]:
         """Continue many texts or lists of token ids, `sequences` of them (default: as many as
@@ -242,9 +246,7 @@ class Model:
         def requests() -> "Iterator[Request]":
             own: Iterable[Settings] = repeat({}) if each is None else each
             for prompt, extra in zip(prompts, own, strict=each is not None):
-                ids = (
-                    self.encode_text(prompt, control_tokens) if isinstance(prompt, str) else prompt
-                )
+                ids = self.encode_text(prompt, control_tokens)
                 yield Request(ids, options_of({**settings, **extra}))
 
         return all_results(self.run_batch(requests(), sequences=sequences))

@@ -1,13 +1,14 @@
 """Tokenizer: text to ids and back, over one vocabulary and one model of merging.
 
-Three ways to read text, `control_tokens`:
+Four ways to read text, `control_tokens`:
 
 * "native": control tokens and markers in the text become their single ids, and the text is
   normalised as the model was trained with. For trusted text.
 * "control-only": control tokens are ordinary characters, everything else as native.
 * "literal": as control-only, and the text is taken as it is, without normalisation.
+* "reject": as literal, but a text that spells a control token is refused.
 
-User-defined tokens match in all three; `encode_marked` tells apart who wrote each character.
+User-defined tokens match in all of them; `encode_marked` tells apart who wrote each character.
 """
 
 from __future__ import annotations
@@ -15,18 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Protocol
 
 from ggufc.tokenizer.dropped import Dropped, dropped_when_normalized, normalize_nfc
-from ggufc.tokenizer.errors import DroppedBytesError, TokenizerError
+from ggufc.tokenizer.errors import ControlTokenInTextError, TokenizerError, refuse_dropped
 from ggufc.tokenizer.markers import is_marker_text
-from ggufc.tokenizer.provenance import Policy, Provenance
+from ggufc.tokenizer.provenance import POLICIES, Policy, Provenance
 from ggufc.tokenizer.spec import TokenizerSpec, TokenType
 from ggufc.tokenizer.special_tokens import AddedTokens, Match
 from ggufc.tokenizer.text import cleaned_up, valid_text
-
-ControlTokens = Literal["native", "literal", "control-only"]
-_MODES = ("native", "literal", "control-only")
 
 
 class Model(Protocol):
@@ -86,7 +84,7 @@ class Tokenizer:
         self,
         text: str | bytes,
         *,
-        control_tokens: ControlTokens = "native",
+        control_tokens: str = "native",
         add_special: bool = True,
     ) -> list[int]:
         """The ids of a text; bytes may hold anything, a str no surrogates (TextError).
@@ -99,7 +97,7 @@ class Tokenizer:
         self,
         text: str | bytes,
         *,
-        control_tokens: ControlTokens = "native",
+        control_tokens: str = "native",
         add_special: bool = True,
         strict: bool = False,
     ) -> Encoding:
@@ -108,13 +106,8 @@ class Tokenizer:
         `strict`: raises DroppedBytesError instead where any are.
         """
         encoding = self._encode(text, control_tokens, add_special)
-        if strict and encoding.dropped_bytes:
-            offset, value = encoding.dropped_bytes[0]
-            raise DroppedBytesError(
-                f"byte 0x{value:02x} at byte offset {offset} has no token in this vocabulary "
-                f"({len(encoding.dropped_bytes)} bytes would be dropped)",
-                encoding.dropped_bytes,
-            )
+        if strict:
+            refuse_dropped(encoding.dropped_bytes)
         return encoding
 
     def encode_marked(
@@ -134,32 +127,36 @@ class Tokenizer:
         template or assistant did, under "control-only" anywhere; "native" matches everything.
         The text between two matches is split and merged in one piece, whoever wrote it.
         """
+        valid_text(text)
         marks = Provenance(text, authored_by_template, assistant, policy)
         permit = None if policy == "native" else marks.permit(self.is_control, self.is_marker)
-        encoding = self._assemble(valid_text(text), self._native_tokens.find(text, permit), True)
+        encoding = self._assemble(text, self._native_tokens.find(text, permit), True)
         forged = [
             (match.start, match.token)
             for match in self._control_tokens.every(text)
             if marks.has_content(match.start, match.end)
         ]
-        ids = self._with_special(encoding.ids) if add_special else encoding.ids
+        ids = self.with_special(encoding.ids) if add_special else encoding.ids
         return Encoding(ids, encoding.dropped_bytes, forged)
 
     def find_control_tokens(self, text: str) -> list[tuple[int, int]]:
         """(character offset, id) of every control token spelled in the text."""
-        return [(match.start, match.token) for match in self._control_tokens.every(text)]
+        found = self._control_tokens.every(valid_text(text))
+        return [(match.start, match.token) for match in found]
 
-    def _encode(self, text: str | bytes, mode: ControlTokens, add_special: bool) -> Encoding:
-        if mode not in _MODES:
-            raise TokenizerError(f"control_tokens is {mode!r}, allowed: {', '.join(_MODES)}")
+    def _encode(self, text: str | bytes, mode: str, add_special: bool) -> Encoding:
+        if mode not in POLICIES:
+            raise TokenizerError(f"control_tokens is {mode!r}, allowed: {', '.join(POLICIES)}")
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogateescape")
         else:
             valid_text(text)
+        for spelled in self._control_tokens.every(text) if mode == "reject" else ():
+            raise ControlTokenInTextError(self.token_text(spelled.token), spelled.start)
         added = self._native_tokens if mode == "native" else self._user_tokens
-        encoding = self._assemble(text, added.find(text), mode != "literal")
+        encoding = self._assemble(text, added.find(text), mode in ("native", "control-only"))
         if add_special:
-            return Encoding(self._with_special(encoding.ids), encoding.dropped_bytes)
+            return Encoding(self.with_special(encoding.ids), encoding.dropped_bytes)
         return encoding
 
     def _assemble(self, text: str, matches: Iterator[Match], normalize: bool) -> Encoding:
@@ -199,7 +196,8 @@ class Tokenizer:
         base = len(text[:start].encode("utf-8", "surrogateescape")) if found else 0
         return [(base + offset, value) for offset, value in found]
 
-    def _with_special(self, ids: list[int]) -> list[int]:
+    def with_special(self, ids: list[int]) -> list[int]:
+        """The ids of a text between the begin and end tokens that the vocabulary asks for."""
         special, spec = self.spec.special, self.spec
         head = [special["bos"]] if spec.add_bos and "bos" in special else []
         tail = [special["eos"]] if spec.add_eos and "eos" in special else []
@@ -264,8 +262,12 @@ class Tokenizer:
     # Decoding
 
     def decode(self, ids: Iterable[int]) -> bytes:
-        """What the tokens stand for, end to end; ids outside the vocabulary are skipped."""
-        return b"".join(map(self.token_bytes, ids))
+        """What the tokens stand for, end to end; ids outside the vocabulary are skipped. Raises
+        TokenizerError for what are no ids."""
+        try:
+            return b"".join(map(self.token_bytes, ids))
+        except TypeError:
+            raise TokenizerError(f"ids are {ids!r:.40}; allowed: a list of integers") from None
 
     def decode_text(
         self, ids: Sequence[int], *, skip_control: bool = False, clean_up: bool = False
@@ -275,7 +277,7 @@ class Tokenizer:
         Undoes the space that encoding puts before a text. `skip_control` leaves control tokens
         out; `clean_up` tidies the spaces before punctuation, for families that ask for it.
         """
-        kept = [token for token in ids if not (skip_control and self.is_control(token))]
+        kept = ids if not skip_control else [token for token in ids if not self.is_control(token)]
         text = self.decode(kept).decode("utf-8", "replace")
         if self.spec.add_space_prefix and text.startswith(" "):
             text = text[1:]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from ggufc.tokenizer.errors import TextError
+from ggufc.tokenizer.errors import TextError, TokenizerError
 
 
 def valid_text(text: str) -> str:
-    """The text itself. Raises TextError where half a surrogate pair stands in it."""
+    """The text itself. Raises TokenizerError for what is no text, and TextError where half a
+    surrogate pair stands in it."""
+    if not isinstance(text, str):
+        found = type(text).__name__
+        raise TokenizerError(f"text is {text!r:.40}, of type {found}; allowed: str, bytes")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

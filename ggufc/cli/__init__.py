@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn, Protocol, cast
 
-from ggufc.cli.streams import replace_closed_streams
+from ggufc.cli.streams import (
+    STDOUT,
+    drop_output,
+    name_standard_output,
+    replace_closed_streams,
+)
 
 COMMANDS = {
     "compile": "compile a GGUF model into a bundle",
@@ -47,7 +52,10 @@ class Command(Protocol):
 
 
 class UsageError(Exception):
-    """Arguments that argparse accepts but that make no sense together: exit code 2."""
+    """Arguments that argparse accepts but that make no sense together: exit code 2, as for every
+    error that says `is_usage`."""
+
+    is_usage = True
 
 
 class Terminated(BaseException):
@@ -139,18 +147,21 @@ def exit_code_of(error: BaseException) -> int:
         return EXIT_INTERRUPTED
     if isinstance(error, Terminated):
         return EXIT_TERMINATED
+    if isinstance(error, OSError) and error.filename == STDOUT:
+        drop_output()
     if isinstance(error, BrokenPipeError):
-        # Whoever read our output has gone: nothing more can be said, also not by the final flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has gone: nothing more can be said.
+        drop_output()
         return EXIT_ERROR
     report(describe(error))
-    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
+    return EXIT_USAGE if getattr(error, "is_usage", False) else EXIT_ERROR
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program `ggufc`: run one command and return its exit code (0, 1, 2, or 128 + signal)."""
     signal.signal(signal.SIGTERM, terminate)
     replace_closed_streams()
+    name_standard_output()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -9,13 +9,16 @@ from ggufc.cli import UsageError, describe, report
 from ggufc.cli.common import (
     add_generation_arguments,
     add_model_arguments,
+    add_policy_arguments,
     decoded,
     generation_settings,
     open_model,
+    tell_dropped,
     tell_notice,
 )
 from ggufc.cli.sessions import Kept, Messages, add_session_argument, kept_session
 from ggufc.runtime.errors import RunError
+from ggufc.tokenizer.errors import TokenizerError
 
 if TYPE_CHECKING:
     from ggufc.runtime.model import Model
@@ -27,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_model_arguments(parser)
     parser.add_argument("--system", help="the system message")
+    parser.add_argument("--template", metavar="NAME", help="one of the model's named templates")
+    add_policy_arguments(parser, "literal, plain text")
     add_generation_arguments(parser)
     add_session_argument(parser, "go on with the conversation in FILE, and keep it there")
 
@@ -89,10 +94,13 @@ def take_turn(model: "Model", kept: Kept, said: str, arguments: argparse.Namespa
     settings = generation_settings(arguments)
     try:
         with suppress(KeyboardInterrupt):
-            for event in model.chat(messages, stream=True, session=kept.session, **settings):
+            how = (arguments.template, arguments.control_tokens or "literal")
+            prompt = model.chat_prompt(messages, *how)
+            tell_dropped(prompt.dropped_bytes, arguments.strict)
+            for event in model.generate(prompt.ids, stream=True, session=kept.session, **settings):
                 shown.append(event.text)
                 print(event.text, end="", flush=True)
-    except RunError as error:
+    except (RunError, TokenizerError) as error:
         messages.pop()
         report(describe(error))
         return

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ggufc.cli import UsageError, report
+from ggufc.cli.numbers import integer, number
 from ggufc.runtime.errors import ArgumentError
+
+POLICIES = ("literal", "control-only", "reject", "native")
 
 if TYPE_CHECKING:
     from ggufc.runtime.model import Model
@@ -18,10 +21,10 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The bundle, and how to load it."""
     parser.add_argument("model", type=Path, metavar="BUNDLE|MODEL.gguf")
     parser.add_argument(
-        "-t", "--threads", type=int, help="threads (default: what this machine offers)"
+        "-t", "--threads", type=integer, help="threads (default: what this machine offers)"
     )
     parser.add_argument(
-        "-c", "--ctx-size", type=int, help="context in tokens (default: the compiled one)"
+        "-c", "--ctx-size", type=integer, help="context in tokens (default: the compiled one)"
     )
     parser.add_argument("--isa", help="instruction set (default: the best that runs here)")
     parser.add_argument(
@@ -35,30 +38,35 @@ def add_generation_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "-n",
         "--n-predict",
-        type=int,
+        type=integer,
         default=512,
         help="at most so many tokens; -1: up to the context",
     )
     add(
         "--temp",
-        type=float,
+        type=number,
         default=0.0,
         help="temperature; 0: always the likeliest token (default)",
     )
-    add("--top-k", type=int, default=0, help="draw from the K likeliest tokens; 0: off (default)")
+    add(
+        "--top-k",
+        type=integer,
+        default=0,
+        help="draw from the K likeliest tokens; 0: off (default)",
+    )
     add(
         "--top-p",
-        type=float,
+        type=number,
         default=1.0,
         help="draw from the likeliest that sum to P; 1: off (default)",
     )
     add(
         "--min-p",
-        type=float,
+        type=number,
         default=0.0,
         help="least probability relative to the likeliest's; 0: off",
     )
-    add("--seed", type=int, help="seed of the random numbers (default: a new one each time)")
+    add("--seed", type=integer, help="seed of the random numbers (default: a new one each time)")
     add(
         "--stop",
         action="append",
@@ -66,6 +74,32 @@ def add_generation_arguments(parser: argparse.ArgumentParser) -> None:
         help="end before this text; may be given several times",
     )
     add("--ignore-eos", action="store_true", help="go on after the model's own end tokens")
+
+
+def add_policy_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+    """What control tokens become that a text or content spells, and bytes without a token."""
+    parser.add_argument(
+        "--control-tokens",
+        choices=POLICIES,
+        help=f"what control tokens in the given text become (default: {default})",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse bytes that the vocabulary has no token for"
+    )
+
+
+def tell_dropped(dropped: Sequence[tuple[int, int]], strict: bool) -> None:
+    """Warn, once, of bytes (offset, value) that the vocabulary has no token for. Raises
+    DroppedBytesError instead with `strict`."""
+    if not dropped:
+        return
+    if strict:
+        from ggufc.tokenizer.errors import refuse_dropped
+
+        refuse_dropped(list(dropped))
+    first = ", ".join(f"0x{value:02x} at byte {offset}" for offset, value in dropped[:8])
+    more = f" and {len(dropped) - 8} more" if len(dropped) > 8 else ""
+    report(f"warning: dropped {first}{more}: the vocabulary has no token for them")
 
 
 def generation_settings(arguments: argparse.Namespace) -> "Settings":
@@ -140,16 +174,4 @@ def decoded(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         raise ArgumentError(
             f"{where}: byte {data[error.start]:#04x} at offset {error.start} is not UTF-8"
-        ) from None
-
-
-def parse_ids(text: str) -> Sequence[int]:
-    """Token ids with commas or white space between. Raises UsageError."""
-    words = text.replace(",", " ").split()
-    try:
-        return [int(word) for word in words]
-    except ValueError:
-        bad = next(word for word in words if not word.lstrip("-").isdecimal())
-        raise UsageError(
-            f"--ids: {bad!r} is not a token id; expected numbers such as 1,2,3"
         ) from None

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ggufc.cli import Terminated, UsageError, report
+from ggufc.cli.numbers import integer
 from ggufc.compiler.errors import CompileError
 from ggufc.compiler.options import KV_TYPES, STAGES, CompileOptions
 
@@ -21,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=defaults.target,
         help="native (default), portable, or instruction sets: A,B",
     )
-    add("-c", "--ctx-size", type=int, help="the longest context (default: the model's own)")
-    add("--max-batch", type=int, default=defaults.max_batch, help="the most sequences at once")
+    add("-c", "--ctx-size", type=integer, help="the longest context (default: the model's own)")
+    add("--max-batch", type=integer, default=defaults.max_batch, help="the most sequences at once")
     add("--kv-type", default=defaults.kv_type, help=f"type of the KV cache: {', '.join(KV_TYPES)}")
     add(
         "--chat-template",

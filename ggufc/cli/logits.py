@@ -1,32 +1,53 @@
-"""`ggufc logits`: what the model says after given token ids, as a NumPy file or JSON lines."""
+"""`ggufc logits`: what the model says after a text or token ids, as a NumPy file or JSON lines."""
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ggufc.cli import UsageError, describe
-from ggufc.cli.common import add_model_arguments, open_model, parse_ids
+from ggufc.cli.common import (
+    add_model_arguments,
+    add_policy_arguments,
+    open_model,
+    read_prompt,
+    tell_dropped,
+)
+from ggufc.cli.numbers import integer, token_ids
 from ggufc.cli.streams import output_file
 from ggufc.runtime.errors import ArgumentError, RunError
+from ggufc.tokenizer.errors import TokenizerError
 
 if TYPE_CHECKING:
     from ggufc.runtime.engine import Floats
     from ggufc.runtime.model import Model
 
 
-KINDS = {"ids": list, "all": bool, "step": bool, "chunk": int, "output": str}
+KINDS = {
+    "ids": list,
+    "text": str,
+    "control_tokens": str,
+    "strict": bool,
+    "all": bool,
+    "step": bool,
+    "chunk": int,
+    "output": str,
+}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to compute: `all` gives a row for every token, `step` runs them one by one through the
-    decode graph, `chunk` is the number of tokens of one prefill call, `output` a .npy file."""
+    """What to compute, after `ids`, or after the tokens of `text`, by a policy for control tokens.
+    `all` gives a row for every token, `step` runs them one by one through the decode graph,
+    `chunk` is the number of tokens of one prefill call, `output` a .npy file."""
 
-    ids: list[int]
+    ids: list[int] | None = None
+    text: str | None = None
+    control_tokens: str = "native"
+    strict: bool = False
     all: bool = False
     step: bool = False
     chunk: int | None = None
@@ -39,12 +60,12 @@ class Request:
             data = json.loads(line)
         except (ValueError, RecursionError):
             raise ArgumentError("not JSON") from None
-        if not isinstance(data, dict) or "ids" not in data:
-            raise ArgumentError('expected an object with "ids"')
+        if not isinstance(data, dict) or ("ids" in data) == ("text" in data):
+            raise ArgumentError('expected an object with either "ids" or "text"')
         for key, value in data.items():
             if key not in KINDS:
                 raise ArgumentError(f"unknown key {key!r}; the keys are {', '.join(KINDS)}")
-            if type(value) is not KINDS[key] and not (value is None and key != "ids"):
+            if type(value) is not KINDS[key] and not (value is None and key not in ("ids", "text")):
                 raise ArgumentError(f"{key}: expected {KINDS[key].__name__}, found {value!r}")
         return cls(**{key: value for key, value in data.items() if value is not None})
 
@@ -54,9 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     add = parser.add_argument
     add("--ids", help="token ids: 1,2,3")
+    add("-p", "--prompt", metavar="TEXT", help="a text, instead of ids")
+    add_policy_arguments(parser, "native")
     add("--all", action="store_true", help="a row for every token, not for the last one only")
     add("--step", action="store_true", help="one token at a time, by the decode graph")
-    add("--chunk", type=int, help="tokens of one prefill call (default: the compiled maximum)")
+    add("--chunk", type=integer, help="tokens of one prefill call (default: the compiled maximum)")
     add(
         "-o",
         "--output",
@@ -72,24 +95,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Compute one request or many."""
-    if (arguments.ids is None) == (arguments.jsonl is None):
-        raise UsageError("give either --ids or --jsonl")
+    given = (arguments.ids, arguments.prompt, arguments.jsonl)
+    if sum(value is not None for value in given) != 1:
+        raise UsageError("give either --ids, --prompt or --jsonl")
     if arguments.jsonl is not None:
         return answer_lines(arguments)
     if arguments.output is None:
         raise UsageError("give -o OUT.npy (or -o - for standard output)")
-    ids = list(parse_ids(arguments.ids))
+    request = request_of(arguments)
     with open_model(arguments) as model:
-        save(
-            compute(model, Request(ids, arguments.all, arguments.step, arguments.chunk)),
-            arguments.output,
-        )
+        ids, dropped = tokens_of(model, request)
+        tell_dropped(dropped, False)
+        save(compute(model, ids, request), arguments.output)
     return 0
 
 
-def compute(model: "Model", request: Request) -> "Floats":
+def request_of(arguments: argparse.Namespace) -> Request:
+    """The request of the command line. Raises UsageError."""
+    try:
+        ids = None if arguments.ids is None else token_ids(arguments.ids)
+    except ArgumentError as error:
+        raise UsageError(f"--ids: {error}") from None
+    return Request(
+        ids=ids,
+        text=None if ids is not None else read_prompt(arguments.prompt, None),
+        control_tokens=arguments.control_tokens or "native",
+        strict=arguments.strict,
+        all=arguments.all,
+        step=arguments.step,
+        chunk=arguments.chunk,
+    )
+
+
+def tokens_of(model: "Model", request: Request) -> tuple[list[int], Sequence[tuple[int, int]]]:
+    """The ids of a request, and the bytes that were dropped. Raises TokenizerError."""
+    if request.ids is not None:
+        return request.ids, []
+    encoding = model.tokenizer.encode_with_details(
+        request.text or "", control_tokens=request.control_tokens, strict=request.strict
+    )
+    return encoding.ids, encoding.dropped_bytes
+
+
+def compute(model: "Model", ids: list[int], request: Request) -> "Floats":
     """Logits [rows, vocabulary] of one request."""
-    logits = model.logits(request.ids, all=request.all, step=request.step, chunk=request.chunk)
+    logits = model.logits(ids, all=request.all, step=request.step, chunk=request.chunk)
     return logits if request.all else logits[None]
 
 
@@ -98,10 +148,18 @@ def save(logits: "Floats", output: str) -> None:
     import numpy as np
 
     if output == "-":
-        np.save(sys.stdout.buffer, logits)
+        np.save(Written(sys.stdout.buffer.write), logits)
         return
     with output_file(output) as file:
-        np.save(file, logits)
+        np.save(Written(file.write), logits)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that NumPy writes to as to any: what it does with real ones has errors without a
+    reason."""
+
+    write: Callable[[bytes], int]
 
 
 def answer_lines(arguments: argparse.Namespace) -> int:
@@ -130,10 +188,14 @@ def answer(model: "Model", line: str) -> dict[str, Any]:
     """The result object of one request line."""
     try:
         request = Request.from_json(line)
-        logits = compute(model, request)
+        ids, dropped = tokens_of(model, request)
+        logits = compute(model, ids, request)
+        found: dict[str, Any] = {"shape": list(logits.shape)}
+        if request.text is not None:
+            found |= {"ids": ids, "dropped_bytes": [list(pair) for pair in dropped]}
         if request.output is None:
-            return {"shape": list(logits.shape), "logits": logits.tolist()}
+            return {**found, "logits": logits.tolist()}
         save(logits, request.output)
-        return {"shape": list(logits.shape), "output": str(Path(request.output))}
-    except (RunError, OSError) as error:
+        return {**found, "output": str(Path(request.output))}
+    except (RunError, TokenizerError, OSError) as error:
         return {"error": {"kind": type(error).__name__, "message": describe(error)}}

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggufc.cli import UsageError, describe, report
+from ggufc.cli.common import add_policy_arguments, tell_dropped
 
 if TYPE_CHECKING:
     from ggufc.prompts import Prompt, PromptSource
-
-POLICIES = ("literal", "control-only", "reject", "native")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,11 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave the last message open, for the model to go on with",
     )
-    add(
-        "--control-tokens",
-        choices=POLICIES,
-        help="what control tokens in content become (default: literal, plain text)",
-    )
+    add_policy_arguments(parser, "literal, plain text")
     add("--ids", action="store_true", help="print the token ids, not the text")
     add("--json", action="store_true", help="print one JSON object")
     add("--jsonl", metavar="FILE", help="one request a line, one result a line out; - for stdin")
@@ -68,7 +63,10 @@ def main(arguments: argparse.Namespace) -> int:
     prompt = rendered(source, messages, defaults)
     if arguments.json:
         print(json.dumps(prompt.to_json()))
-    elif arguments.ids:
+        return 0
+    if prompt.encoded is not None:
+        tell_dropped(prompt.encoded.dropped_bytes, strict=False)
+    if arguments.ids:
         print(*ids_of(prompt))
     elif arguments.show_provenance:
         show_provenance(prompt)
@@ -107,6 +105,7 @@ def defaults_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "add_generation_prompt": arguments.add_generation_prompt,
         "continue_final_message": arguments.continue_final_message or None,
         "control_tokens": arguments.control_tokens,
+        "strict": arguments.strict or None,
         "template": arguments.template,
         "now": arguments.now,
     }

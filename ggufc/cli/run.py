@@ -3,9 +3,7 @@
 import argparse
 import dataclasses
 import json
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +11,20 @@ from ggufc.cli import UsageError
 from ggufc.cli.common import (
     add_generation_arguments,
     add_model_arguments,
+    add_policy_arguments,
     decoded,
     generation_settings,
     open_model,
     read_prompt,
+    tell_dropped,
     tell_notice,
 )
-from ggufc.cli.sessions import Kept, add_session_argument, kept_session
+from ggufc.cli.sessions import add_session_argument, kept_session
 
 if TYPE_CHECKING:
     from ggufc.runtime.generate import Event, Generation
     from ggufc.runtime.model import Model
-    from ggufc.runtime.prompt import Conversation
+    from ggufc.runtime.prompt import Conversation, EncodedPrompt
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-f", "--file", type=Path, help="read the prompt from a file")
     add("--system", help="the system message")
     add("--no-template", action="store_true", help="continue the text; no chat template")
-    add("--literal", action="store_true", help="with --no-template: control tokens are plain text")
+    add("--literal", action="store_true", help="as --control-tokens literal")
+    add("--template", metavar="NAME", help="one of the model's named templates")
+    add_policy_arguments(parser, "literal, plain text; with --no-template native")
     add("--think", action=argparse.BooleanOptionalAction, help="let the model reason first, or not")
     add("--tools", type=Path, metavar="FILE", help="JSON list of tools for the template")
     add_generation_arguments(parser)
@@ -51,12 +53,14 @@ def main(arguments: argparse.Namespace) -> int:
         if not arguments.no_template:
             tell_notice(model)
         clock = Clock()
-        for event in events(model, kept, arguments, prompt):
+        whole = encoded(model, arguments, prompt)
+        settings = generation_settings(arguments)
+        for event in model.generate(whole.ids, stream=True, session=kept.session, **settings):
             clock.saw(event)
-            if event.result is not None:
-                finish(model, event.result, clock, arguments.json)
-            elif not arguments.json:
-                print(event.text, end="", flush=True)
+            if not arguments.json:
+                print(event.text, end="\n" if event.result is not None else "", flush=True)
+            elif event.result is not None:
+                print(as_json(model, whole, clock, event.result))
     return 0
 
 
@@ -66,29 +70,27 @@ def check(arguments: argparse.Namespace) -> None:
         "--system": arguments.system,
         "--tools": arguments.tools,
         "--think": arguments.think,
+        "--template": arguments.template,
     }
     given = [name for name, value in chat_only.items() if value is not None]
     if arguments.no_template and given:
         raise UsageError(f"{given[0]} needs the chat template, so it excludes --no-template")
-    if arguments.literal and not arguments.no_template:
-        raise UsageError("--literal is for --no-template; in chat, content is always literal")
+    if arguments.literal and arguments.control_tokens not in (None, "literal"):
+        raise UsageError(f"--literal excludes --control-tokens {arguments.control_tokens}")
 
 
-def events(
-    model: "Model", kept: Kept, arguments: argparse.Namespace, prompt: str
-) -> "Iterator[Event]":
-    """The events of the answer to a prompt."""
-    settings = generation_settings(arguments)
+def encoded(model: "Model", arguments: argparse.Namespace, prompt: str) -> "EncodedPrompt":
+    """The prompt as ids; what was dropped is said on standard error."""
+    policy = "literal" if arguments.literal else arguments.control_tokens
     if arguments.no_template:
-        return model.generate(
-            prompt,
-            stream=True,
-            control_tokens="literal" if arguments.literal else "native",
-            session=kept.session,
-            **settings,
-        )
-    whole = conversation(arguments, prompt)
-    return model.chat(whole, stream=True, session=kept.session, **settings)
+        from ggufc.runtime.prompt.prompting import text_prompt
+
+        found = text_prompt(prompt, model.tokenizer, policy or "native")
+    else:
+        whole = conversation(arguments, prompt)
+        found = model.chat_prompt(whole, arguments.template, policy or "literal")
+    tell_dropped(found.dropped_bytes, arguments.strict)
+    return found
 
 
 def conversation(arguments: argparse.Namespace, prompt: str) -> "Conversation":
@@ -133,13 +135,11 @@ def process_age() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / ticks_per_second
 
 
-def finish(model: "Model", result: "Generation", clock: Clock, as_json: bool) -> None:
-    """End the streamed text with a new line, or print everything as JSON."""
-    if not as_json:
-        print(flush=True)
-        return
+def as_json(model: "Model", prompt: "EncodedPrompt", clock: Clock, result: "Generation") -> str:
+    """The generation as a JSON object."""
     report = dataclasses.asdict(result)
     report["timings"]["load_s"] = model.load_seconds
     report["timings"]["first_token_s"] = clock.first_token_s
-    json.dump(report, sys.stdout, ensure_ascii=False)
-    print()
+    if prompt.dropped_bytes:
+        report["dropped_bytes"] = prompt.dropped_bytes
+    return json.dumps(report, ensure_ascii=False)

@@ -7,7 +7,13 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+
+STDOUT = "standard output"
 
 
 class ClosedStream(io.RawIOBase):
@@ -45,10 +51,46 @@ def replace_closed_streams() -> None:
             raw = ClosedStream("standard input")
             sys.stdin = io.TextIOWrapper(io.BufferedReader(raw), "utf-8")
         elif name == "stdout":
-            raw = ClosedStream("standard output")
+            raw = ClosedStream(STDOUT)
             sys.stdout = io.TextIOWrapper(raw, "utf-8", write_through=True)
         else:
             sys.stderr = open(placeholder, "w", encoding="utf-8")
+
+
+class NamedOutput(io.FileIO):
+    """Standard output, whose errors say that it is that: a full disk, most of all."""
+
+    def write(self, data: "Buffer") -> int:
+        """As of files. Raises OSError."""
+        try:
+            return super().write(data) or 0
+        except OSError as error:
+            error.filename = STDOUT
+            raise
+
+
+def drop_output() -> None:
+    """Write what is still to be written nowhere: Python flushes once more when it ends."""
+    if isinstance(getattr(sys.stdout, "buffer", None), io.BufferedWriter | NamedOutput):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def name_standard_output() -> None:
+    """Let errors of writing to standard output name it, if it is what the program began with."""
+    stream: object = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper):
+        return
+    unbuffered = type(stream.buffer) is io.FileIO
+    if not unbuffered and type(getattr(stream.buffer, "raw", None)) is not io.FileIO:
+        return
+    raw = NamedOutput(stream.fileno(), "w", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        raw if unbuffered else io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 @contextmanager

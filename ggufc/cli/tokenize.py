@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ggufc.cli import UsageError, describe, report
-from ggufc.cli.common import decoded
+from ggufc.cli import UsageError, describe
+from ggufc.cli.common import add_policy_arguments, decoded, tell_dropped
+from ggufc.cli.numbers import token_ids
 from ggufc.runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -20,19 +21,37 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 
-_KINDS = {"text": str, "ids": list, "literal": bool, "no_bos": bool, "decode": bool, "strict": bool}
+_KINDS = {
+    "text": str,
+    "ids": list,
+    "literal": bool,
+    "control_tokens": str,
+    "no_bos": bool,
+    "decode": bool,
+    "strict": bool,
+}
+_OPTIONS = ("literal", "control_tokens", "no_bos", "decode", "strict")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One text to encode, or with `decode` ids to decode: a list, or a text with ids in it."""
+    """One text to encode, or with `decode` ids to decode: a list, or a text with ids in it.
+    `literal` is short for a policy for control tokens."""
 
     text: str = ""
     ids: list[int] | None = None
     literal: bool = False
+    control_tokens: str | None = None
     no_bos: bool = False
     decode: bool = False
     strict: bool = False
+
+    @property
+    def policy(self) -> str:
+        """What control tokens in the text become. Raises ArgumentError."""
+        if self.literal and self.control_tokens not in (None, "literal"):
+            raise ArgumentError(f"literal excludes control_tokens {self.control_tokens!r}")
+        return "literal" if self.literal else self.control_tokens or "native"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="BUNDLE|MODEL.gguf")
     add("text", nargs="?", metavar="TEXT", help="the text; - or nothing for standard input")
-    add("--literal", action="store_true", help="control tokens in the text are ordinary text")
+    add("--literal", action="store_true", help="as --control-tokens literal")
+    add_policy_arguments(parser, "native")
     add("--no-bos", action="store_true", help="without the begin and end tokens")
     add("--decode", action="store_true", help="TEXT holds ids: print what they stand for")
-    add("--strict", action="store_true", help="refuse bytes that the vocabulary has no token for")
     add("--json", action="store_true", help="print one JSON object")
     add("--jsonl", metavar="FILE", help="one request a line, one result a line out; - for stdin")
 
@@ -52,8 +71,10 @@ def main(arguments: argparse.Namespace) -> int:
     """Encode or decode one text or many."""
     if arguments.jsonl is not None and arguments.text is not None:
         raise UsageError("give either TEXT or --jsonl")
+    if arguments.literal and arguments.control_tokens not in (None, "literal"):
+        raise UsageError(f"--literal excludes --control-tokens {arguments.control_tokens}")
     tokenizer = open_tokenizer(arguments.model)
-    options = {name: getattr(arguments, name) for name in ("literal", "no_bos", "decode", "strict")}
+    options = {name: getattr(arguments, name) for name in _OPTIONS}
     if arguments.jsonl is not None:
         for line in lines_of(arguments.jsonl):
             print(json.dumps(answer(tokenizer, line, options)), flush=True)
@@ -97,7 +118,7 @@ def respond(tokenizer: "Tokenizer", request: Request) -> Result:
         return decode(tokenizer, request)
     encoding = tokenizer.encode_with_details(
         request.text,
-        control_tokens="literal" if request.literal else "native",
+        control_tokens=request.policy,
         add_special=not request.no_bos,
         strict=request.strict,
     )
@@ -110,21 +131,12 @@ def respond(tokenizer: "Tokenizer", request: Request) -> Result:
 
 def decode(tokenizer: "Tokenizer", request: Request) -> Result:
     """What ids stand for: as text, and byte for byte. Raises ArgumentError."""
-    ids = ids_in(request.text) if request.ids is None else request.ids
+    ids = token_ids(request.text) if request.ids is None else request.ids
     for token in ids:
         if not 0 <= token < tokenizer.vocab_size:
             last = tokenizer.vocab_size - 1
             raise ArgumentError(f"token id {token}: the vocabulary has ids 0 to {last}")
     return {"text": tokenizer.decode_text(ids), "bytes_hex": tokenizer.decode(ids).hex()}
-
-
-def ids_in(text: str) -> list[int]:
-    """Ids with spaces or commas between, perhaps in brackets. Raises ArgumentError."""
-    words = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
-    for word in words:
-        if not (word.isascii() and word.removeprefix("-").isdigit() and len(word) < 20):
-            raise ArgumentError(f"{word!r:.60} is not a token id; numbers such as 1,2,3 are wanted")
-    return [int(word) for word in words]
 
 
 def show(tokenizer: "Tokenizer", result: Result) -> None:
@@ -134,26 +146,31 @@ def show(tokenizer: "Tokenizer", result: Result) -> None:
         return
     for token, text in zip(result["ids"], result["tokens"], strict=True):
         print(f"{token:>8}  {text!r}")
-    dropped = result["dropped_bytes"]
-    if dropped:
-        first = ", ".join(f"0x{value:02x} at byte {offset}" for offset, value in dropped[:8])
-        more = f" and {len(dropped) - 8} more" if len(dropped) > 8 else ""
-        report(f"warning: dropped {first}{more}: the vocabulary has no token for them")
+    tell_dropped([(offset, value) for offset, value in result["dropped_bytes"]], strict=False)
 
 
-def answer(tokenizer: "Tokenizer", line: bytes, options: dict[str, bool]) -> Result:
+def answer(tokenizer: "Tokenizer", line: bytes, options: dict[str, Any]) -> Result:
     """The result of one line, or an error object; the command's own options are the defaults."""
-    from ggufc.tokenizer import DroppedBytesError, TextError, TokenizerError
+    from ggufc.tokenizer import (
+        ControlTokenInTextError,
+        DroppedBytesError,
+        TextError,
+        TokenizerError,
+    )
 
     try:
         return respond(tokenizer, request_of(line, options))
     except (ArgumentError, TokenizerError) as error:
-        kinds = {TextError: "invalid_text", DroppedBytesError: "dropped_bytes"}
+        kinds = {
+            TextError: "invalid_text",
+            DroppedBytesError: "dropped_bytes",
+            ControlTokenInTextError: "control_token",
+        }
         kind = kinds.get(type(error), "invalid_request")
         return {"error": {"kind": kind, "message": describe(error)}}
 
 
-def request_of(line: bytes, options: dict[str, bool]) -> Request:
+def request_of(line: bytes, options: dict[str, Any]) -> Request:
     """The request in one line of JSON. Raises ArgumentError."""
     try:
         data = json.loads(decoded(line, "line"))
@@ -173,7 +190,7 @@ def request_of(line: bytes, options: dict[str, bool]) -> Request:
     return Request(**{**options, **data, "decode": _decodes(data, options)})
 
 
-def _decodes(data: dict[str, Any], options: dict[str, bool]) -> bool:
+def _decodes(data: dict[str, Any], options: dict[str, Any]) -> bool:
     return bool(data.get("decode", options["decode"] or "text" not in data))
 
 

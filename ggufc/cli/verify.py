@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ggufc.cli.common import add_policy_arguments, read_prompt
+from ggufc.cli.numbers import integer
+
 if TYPE_CHECKING:
     from ggufc.verification import Report
 
@@ -13,7 +16,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="BUNDLE")
-    parser.add_argument("-t", "--threads", type=int, help="threads of the compiled code")
+    parser.add_argument("-t", "--threads", type=integer, help="threads of the compiled code")
+    parser.add_argument("-p", "--prompt", help="try the tokens of this text (default: a sentence)")
+    add_policy_arguments(parser, "native")
     parser.add_argument("--isa", help="instruction set (default: the best that runs here)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -24,7 +29,12 @@ def main(arguments: argparse.Namespace) -> int:
     from ggufc.verification import verify_bundle
 
     report = verify_bundle(
-        bundle_path(arguments.model), threads=arguments.threads, isa=arguments.isa
+        bundle_path(arguments.model),
+        threads=arguments.threads,
+        isa=arguments.isa,
+        text=None if arguments.prompt is None else read_prompt(arguments.prompt, None),
+        control_tokens=arguments.control_tokens or "native",
+        strict=arguments.strict,
     )
     print(json.dumps(as_json(report)) if arguments.json else as_text(report))
     return 0 if report.passed else 1

@@ -10,7 +10,7 @@ from ggufc.runtime.prompt.errors import ControlTokenError, RequestError
 from ggufc.runtime.prompt.rendered import Rendered
 from ggufc.runtime.prompt.sources import Author
 from ggufc.tokenizer.base import Encoding, Tokenizer
-from ggufc.tokenizer.errors import TextError
+from ggufc.tokenizer.errors import TextError, refuse_dropped
 from ggufc.tokenizer.provenance import POLICIES, Policy
 
 DEFAULT_POLICY: Policy = "literal"
@@ -48,12 +48,14 @@ def encode_prompt(
     policy: str = DEFAULT_POLICY,
     *,
     complete: bool = True,
+    strict: bool = False,
 ) -> EncodedPrompt:
     """The ids of a rendered prompt.
 
     `complete` puts the begin token in front where the vocabulary asks for it and the template
-    does not write it. Raises ControlTokenError under `reject`, and RequestError for a part that
-    is no text and for a policy that does not exist.
+    does not write it. Raises ControlTokenError under `reject`, RequestError for a part that is no
+    text and for a policy that does not exist, and with `strict` DroppedBytesError for bytes that
+    the vocabulary has no token for.
     """
     chosen = checked_policy(policy)
     refuse_media(rendered.media)
@@ -61,6 +63,8 @@ def encode_prompt(
     spelled = spelled_tokens(rendered, tokenizer, encoding)
     if chosen == "reject" and spelled:
         raise ControlTokenError(spelled[0].path, spelled[0].token)
+    if strict:
+        refuse_dropped(encoding.dropped_bytes)
     ids = with_begin(encoding.ids, tokenizer) if complete else encoding.ids
     return EncodedPrompt(ids, spelled, encoding.dropped_bytes)
 

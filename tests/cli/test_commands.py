@@ -102,7 +102,7 @@ def test_logits_of_many_requests(alphabet: Path, capsys: Capture, tmp_path: Path
         "no tokens",
         "token id 64 at index 0",
         "ids",
-        'expected an object with "ids"',
+        'expected an object with either "ids" or "text"',
         "not JSON",
     ]
     assert {answer["error"]["kind"] for answer in answers[2:]} == {"ArgumentError"}
@@ -148,11 +148,11 @@ def test_help_and_version(capsys: Capture) -> None:
         ((), ""),
         (("frob",), "unknown command 'frob'; the commands are compile, run"),
         (("run",), "the following arguments are required: BUNDLE|MODEL.gguf"),
-        (("run", "x", "-n", "many"), "argument -n/--n-predict: invalid int value: 'many'"),
+        (("run", "x", "-n", "many"), "argument -n/--n-predict: 'many' is not an integer"),
         (("run", "x", "-p", "a", "-f", "b"), "-p and -f exclude each other"),
         (("run", "x", "-p", "a", "--no-template", "--system", "s"), "--system needs the chat"),
-        (("run", "x", "-p", "a", "--literal"), "--literal is for --no-template"),
-        (("logits", "x"), "give either --ids or --jsonl"),
+        (("run", "x", "-p", "a", "--literal", "--control-tokens", "native"), "--literal excludes"),
+        (("logits", "x"), "give either --ids, --prompt or --jsonl"),
         (("logits", "x", "--ids", "1,y", "-o", "z"), "--ids: 'y' is not a token id"),
         (("logits", "x", "--ids", "1"), "give -o OUT.npy"),
         (("bench", "x", "-r", "0"), "repetitions 0: expected at least 1"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ggufc.cli.streams import output_file
@@ -89,3 +90,22 @@ def test_a_pipe_is_no_model(tmp_path: Path, capsys: Capture) -> None:
     code, out, err = run_here(capsys, "run", tmp_path / "pipe", "-p", "a")
     assert (code, out) == (1, "")
     assert_one_line(err, "pipe: neither a folder nor a regular file")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command", [["ir"], ["tokenize", "a"], ["logits", "--ids", "5", "-o", "-"]]
+)
+def test_a_full_disk_behind_standard_output_is_named(
+    alphabet: Path, command: list[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    done = with_shell(">/dev/full", command[0], alphabet, *command[1:])
+    assert done.returncode == 1
+    assert_one_line(done.stderr, "standard output: No space left on device")
+
+
+def test_logits_go_to_standard_output(alphabet: Path, tmp_path: Path) -> None:
+    done = with_shell(f">{tmp_path}/out", "logits", alphabet, "--ids", "5", "-o", "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert np.load(tmp_path / "out").shape == (1, 64)

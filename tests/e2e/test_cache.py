@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import ggufc.cache as caching
+from ggufc.runtime.errors import BundleError
 from tests.support.cli import Capture, assert_one_line, run_here
 from tests.support.tiny_gguf import tiny_model
 
@@ -92,3 +94,21 @@ def test_home_is_used_without_the_variable(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     answer(capsys, source)
     assert os.listdir(tmp_path / "home" / ".cache") == ["ggufc"]
+
+
+@pytest.mark.parametrize("told", ["", "relative/folder"])
+def test_a_home_that_is_empty_is_as_good_as_none(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the system's word counts, never `/.cache`; nor does a relative folder count."""
+    monkeypatch.setenv("XDG_CACHE_HOME", told)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr(caching, "home_of_user", lambda: str(tmp_path))
+    assert caching.base_folder() == tmp_path / ".cache"
+    monkeypatch.setattr(caching, "home_of_user", lambda: "")
+    with pytest.raises(BundleError, match="HOME is '' and XDG_CACHE_HOME is not set"):
+        caching.base_folder()
+
+
+def test_the_system_knows_the_home_of_this_user() -> None:
+    assert os.path.isabs(caching.home_of_user())

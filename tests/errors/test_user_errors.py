@@ -18,12 +18,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def compile_fails(capsys: Capture, source: Path, *parts: str, flags: tuple[str, ...] = ()) -> None:
+def compile_fails(
+    capsys: Capture, source: Path, *parts: str, flags: tuple[str, ...] = (), expected: int = 1
+) -> None:
     """Compiling `source` gives one line with `parts`, and no file beside it."""
     before = sorted(source.parent.iterdir())
     target = source.parent / "out.ggufc"
     code, out, err = run_here(capsys, "compile", source, "-o", target, *flags)
-    assert (code, out) == (1, "")
+    assert (code, out) == (expected, "")
     assert_one_line(err, *parts)
     assert sorted(source.parent.iterdir()) == before
 
@@ -68,8 +70,11 @@ def test_no_model_at_all(folder: Path, capsys: Capture) -> None:
 def test_bad_options(
     folder: Path, capsys: Capture, flags: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
+    """Wrong usage exits with 2; a file that cannot be read is none."""
     source = tiny_model().write(folder / "a.gguf")
-    compile_fails(capsys, source, *parts, flags=flags)
+    compile_fails(
+        capsys, source, *parts, flags=flags, expected=1 if "--chat-template" in flags else 2
+    )
 
 
 def run_fails(capsys: Capture, bundle: Path, *parts: str, flags: tuple[str, ...] = ()) -> None:

@@ -139,7 +139,9 @@ def test_chatml_is_announced(tmp_path: Path, capsys: Capture) -> None:
     messages = written(tmp_path, user("x"))
     code, out, error = run_here(capsys, "render", vocabulary_file(tmp_path), messages)
     assert (code, out) == (0, "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n")
-    assert_one_line(error, "the model has no chat template; conversations are written in ChatML")
+    notice, dropped = error.splitlines()
+    assert_one_line(notice + "\n", "the model has no chat template; conversations are written in C")
+    assert_one_line(dropped + "\n", "warning: dropped 0x3c at byte 0, 0x7c at byte 1, ")
 
 
 # Lines

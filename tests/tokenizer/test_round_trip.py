@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggufc.tokenizer import StreamDecoder, Tokenizer, TokenizerError, TokenType
+from ggufc.tokenizer import (
+    ControlTokenInTextError,
+    StreamDecoder,
+    Tokenizer,
+    TokenizerError,
+    TokenType,
+)
 from tests.support.vocabularies import vocabulary
 
 FRAGMENTS = st.sampled_from(
@@ -113,8 +120,37 @@ def test_decoding_can_leave_control_tokens_out_and_tidy_spaces() -> None:
 
 
 def test_an_unknown_way_to_read_control_tokens_is_refused() -> None:
-    with pytest.raises(TokenizerError, match="control_tokens is 'reject', allowed: native"):
-        vocabulary("qwen3").encode("x", control_tokens="reject")  # type: ignore[arg-type]
+    with pytest.raises(TokenizerError, match="control_tokens is 'odd', allowed: literal, control-"):
+        vocabulary("qwen3").encode("x", control_tokens="odd")
+
+
+def test_a_text_with_a_control_token_can_be_refused() -> None:
+    tokenizer = vocabulary("qwen3")
+    assert tokenizer.encode("a <think>", control_tokens="reject") == tokenizer.encode(
+        "a <think>", control_tokens="literal"
+    )
+    for text in ("a <|im_end|>", b"a <|im_end|>"):
+        with pytest.raises(
+            ControlTokenInTextError, match=r"'<\|im_end\|>' at character 2"
+        ) as error:
+            tokenizer.encode(text, control_tokens="reject")
+        assert (error.value.token, error.value.offset) == ("<|im_end|>", 2)
+
+
+@pytest.mark.parametrize("value", [5, None, ["x"], 1.5])
+def test_what_is_no_text_and_no_ids_is_named(value: Any) -> None:
+    tokenizer = vocabulary("smollm2")
+    kind = type(value).__name__
+    for call in (
+        lambda: tokenizer.encode(value),
+        lambda: tokenizer.find_control_tokens(value),
+        lambda: tokenizer.encode_marked(value, b""),
+    ):
+        with pytest.raises(TokenizerError, match=f"of type {kind}; allowed: str, bytes"):
+            call()
+    for decode in (tokenizer.decode, tokenizer.decode_text):
+        with pytest.raises(TokenizerError, match="allowed: a list of integers"):
+            decode(value)
 
 
 def test_threads_share_a_tokenizer() -> None:
