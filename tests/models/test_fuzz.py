@@ -13,6 +13,8 @@ from ggufc.compiler.errors import CompileError
 from ggufc.compiler.gguf import GGUFFile
 from ggufc.compiler.inspection import inspect_gguf
 from ggufc.compiler.models import GraphOptions, build
+from tests.support.fixtures import SMALL
+from tests.support.small_models import architecture, small_model
 from tests.support.tiny_gguf import TinyModel, TinyTensor, tiny_model
 
 ROUNDS = 400
@@ -27,6 +29,14 @@ KEYS = (
     "attention.sliding_window", "attention.sliding_window_pattern", "attention.scale",
     "attn_logit_softcapping", "final_logit_softcapping", "vocab_size", "expert_count",
 )  # fmt: skip
+MORE_KEYS = (
+    "rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length",
+    "rope.scaling.attn_factor", "rope.scaling.yarn_beta_fast", "rope.dimension_count_swa",
+    "rope.dimension_sections", "attention.key_length_swa", "attention.shared_kv_layers",
+    "attention.clamp_kqv", "attention.max_alibi_bias", "embedding_length_per_layer_input",
+    "attention.sliding_window", "attention.sliding_window_pattern", "use_parallel_residual",
+)  # fmt: skip
+ROUNDS_OF_EACH = 3
 
 
 def damage(model: TinyModel, random_: random.Random) -> None:
@@ -44,6 +54,36 @@ def damage(model: TinyModel, random_: random.Random) -> None:
             shape = tuple(random_.choice((1, 2, 32, 64)) for _ in range(random_.randrange(4)))
             name = random_.choice([*model.tensors, "rope_freqs.weight", "blk.0.attn_qkv.weight"])
             model.tensors[name] = TinyTensor.of(np.ones(shape))
+
+
+def damage_small(model: TinyModel, random_: random.Random) -> None:
+    """Change a few of the keys or tensors of a model of any architecture."""
+    name = architecture(model)
+    keys = [*MORE_KEYS, *(key.removeprefix(f"{name}.") for key in model.metadata if name in key)]
+    for _ in range(random_.randrange(1, 3)):
+        kind, tensor = random_.randrange(3), random_.choice(list(model.tensors))
+        if kind == 0:
+            model.metadata[f"{name}.{random_.choice(keys)}"] = random_.choice(VALUES)
+        elif kind == 1:
+            model.tensors.pop(tensor)
+        else:
+            shape = tuple(random_.choice((1, 2, 32, 96)) for _ in range(random_.randrange(4)))
+            model.tensors[tensor] = TinyTensor.of(np.ones(shape))
+
+
+def test_damaged_models_of_every_architecture(tmp_path: Path) -> None:
+    random_ = random.Random(0)
+    messages = []
+    for name in SMALL * ROUNDS_OF_EACH:
+        model = small_model(name.removeprefix("small/"))
+        damage_small(model, random_)
+        gguf = GGUFFile.open(model.write(tmp_path / "small.gguf"))
+        try:
+            build(gguf, GraphOptions())
+        except CompileError as error:
+            messages.append(str(error))
+    assert 0 < len(messages) < len(SMALL) * ROUNDS_OF_EACH
+    assert not [message for message in messages if "\n" in message]
 
 
 def test_damaged_models_are_built_or_refused(tmp_path: Path) -> None:
