@@ -1,7 +1,7 @@
 """What is in a GGUF file, and what of it is supported, without compiling anything."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ggufc.compiler.gguf.vocabulary import TOKENS, check_vocabulary
 from ggufc.compiler.hparams import read_hparams
 from ggufc.compiler.models import GraphOptions, architecture_of, build
 from ggufc.compiler.prompt_import import own_templates, prompt_report
+from ggufc.compiler.tensor_uses import COMPUTED, TensorUse, tensor_uses
 from ggufc.compiler.tokenizer_import import KINDS, MODEL, PRE, import_tokenizer
 from ggufc.ir import IRError
 from ggufc.runtime.prompt import ChatTemplate, special_tokens
@@ -65,6 +66,7 @@ def inspect_gguf(path: Path) -> Inspection:
     """Look into the file at `path`. Raises GGUFError where it cannot be read."""
     with GGUFFile.open(path) as gguf:
         metadata = gguf.metadata
+        uses: dict[str, TensorUse] = {}
         return Inspection(
             paths=[str(part) for part in gguf.paths],
             bytes=gguf.size,
@@ -72,14 +74,14 @@ def inspect_gguf(path: Path) -> Inspection:
             alignment=gguf.alignment,
             parameters=sum(prod(info.shape) for info in gguf.tensors.values()),
             architecture=text_of(metadata, "general.architecture"),
-            model_problem=problem_of(gguf, check_model),
+            model_problem=problem_of(gguf, lambda g: uses.update(check_model(g))),
             hparams=hparams_of(metadata),
             tokenizer=tokenizer_of(metadata),
             tokenizer_problem=problem_of(gguf, check_tokenizer),
             prompt=prompt_of(gguf),
             types=type_uses(list(gguf.tensors.values())),
             metadata={key: shown_value(metadata, key) for key in metadata},
-            tensors=[tensor_of(info) for info in gguf.tensors.values()],
+            tensors=[tensor_of(info, uses) for info in gguf.tensors.values()],
         )
 
 
@@ -99,12 +101,11 @@ def problem_of(gguf: GGUFFile, check: Callable[[GGUFFile], None]) -> str | None:
     return None
 
 
-def check_model(gguf: GGUFFile) -> None:
-    """Raise an error unless there is a graph for the model, or for its architecture where the
-    file holds only a vocabulary."""
+def check_model(gguf: GGUFFile) -> dict[str, TensorUse]:
+    """What the model's graph does with its tensors. Raises an error unless there is a graph, or
+    one of its architecture where the file holds only a vocabulary."""
     architecture_of(gguf.metadata)
-    if gguf.tensors:
-        build(gguf, GraphOptions())
+    return tensor_uses(build(gguf, GraphOptions())) if gguf.tensors else {}
 
 
 def check_tokenizer(gguf: GGUFFile) -> None:
@@ -176,16 +177,18 @@ def type_uses(infos: list[TensorInfo]) -> list[TypeUse]:
     return sorted(uses, key=lambda use: -use.bytes)
 
 
-def tensor_of(info: TensorInfo) -> dict[str, Any]:
-    """A tensor as plain data."""
-    vector = {"layout": RAW.name, "product": "float32", "reason": "vectors stay as they are"}
-    return {
+def tensor_of(info: TensorInfo, uses: Mapping[str, TensorUse]) -> dict[str, Any]:
+    """A tensor as plain data. Where there is no graph that says more, the type does."""
+    found = {
         "name": info.name,
         "type": info.type_name,
         "shape": list(info.shape),
         "bytes": info.nbytes,
-        **(storage_of(info.type_name) if len(info.shape) > 1 else vector),
     }
+    if uses:
+        unread = TensorUse(RAW.name, "none", "none", COMPUTED)
+        return found | asdict(uses.get(info.name, unread))
+    return found | {"kernel": None} | storage_of(info.type_name)
 
 
 def shown_value(metadata: Metadata, key: str) -> dict[str, Any]:

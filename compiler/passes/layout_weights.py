@@ -32,7 +32,7 @@ class LayoutWeights(Pass):
 
     def run(self, module: Module) -> None:
         """A PassError names the weight whose type has no layout."""
-        matrices = {weight for op in _ops(module) for weight in _matrices_of(op)}
+        matrices = {weight for op in _ops(module) for weight in matrices_of(op)}
         offset = 0
         for weight in dict.fromkeys(weight for op in _ops(module) for weight in op.weights()):
             _place(weight, offset, weight in matrices)
@@ -45,7 +45,8 @@ def _ops(module: Module) -> Iterator[Op]:
         yield from function.ops
 
 
-def _matrices_of(op: Op) -> Iterator[Weight]:
+def matrices_of(op: Op) -> Iterator[Weight]:
+    """The weights of an op that it reads as packed matrices."""
     for name in _MATRICES.get(op.name, ()):
         operand = op.operands[name]
         for leaf in operand if isinstance(operand, tuple) else (operand,):

@@ -69,6 +69,8 @@ def gguf_text(found: "Inspection", tensors: bool) -> str:
 def tensor_line(tensor: dict[str, Any]) -> str:
     """A tensor of a GGUF file in a line."""
     storage = storage_text(tensor["layout"], tensor["product"], tensor["reason"])
+    if tensor["kernel"] is not None:
+        storage = f"{tensor['kernel']:<16} {storage}"
     return tensor_text(tensor["name"], tensor["type"], tensor["shape"], tensor["bytes"], storage)
 
 

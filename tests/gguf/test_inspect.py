@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ggufc.cli import main, run_command
 from tests.support.fake_bundle import write_fake_bundle
-from tests.support.tiny_gguf import TinyModel, tiny_model
+from tests.support.random_weights import random_weight_bytes
+from tests.support.small_models import small_model
+from tests.support.tiny_gguf import TinyModel, TinyTensor, tiny_model
 
 Capture = pytest.CaptureFixture[str]
 
@@ -44,8 +47,9 @@ def test_a_supported_model(tmp_path: Path, capsys: Capture) -> None:
         "shape": [64, 64],
         "bytes": 64 * 64 // 32 * 20,
         "layout": "r16.q4_1",
-        "product": "int8",
-        "reason": "own layout",
+        "kernel": "embed",
+        "product": "float32",
+        "reason": "own layout; rows are decoded as they are looked up",
     }
     assert found["metadata"]["llama.attention.layer_norm_rms_epsilon"] == {
         "type": "f32",
@@ -64,7 +68,36 @@ def test_layouts_and_products_are_shown_with_the_reason(tmp_path: Path, capsys: 
     model = tiny_model(dim=256, head_dim=64, hidden_dim=256, type_name="iq2_xxs")
     text = as_text(model.write(tmp_path / "tiny.gguf"), capsys)
     assert "r16.iq2_s    int8     exact repack, signed grid values as 3-bit codes" in text
-    assert "raw          float32  vectors stay as they are" in text
+    assert "rms_norm         raw          float32  read as it is, number by number" in text
+    assert "linear           r16.iq2_s    int8     exact repack, signed grid" in text
+
+
+def uses_of(name: str, path: Path, capsys: Capture) -> dict[str, tuple[str, ...]]:
+    """Kernel, layout, product and reason of every tensor of a small model."""
+    found = as_json(small_model(name).write(path), capsys)
+    keys = ("kernel", "layout", "product", "reason")
+    return {tensor["name"]: tuple(tensor[key] for key in keys) for tensor in found["tensors"]}
+
+
+def test_the_kernel_of_every_tensor_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    """Of experts, of a convolution, of halves of one tensor, of factors of the frequencies."""
+    path = tmp_path / "small.gguf"
+    uses = uses_of("gemma4-moe", path, capsys)
+    assert uses["blk.0.ffn_gate_up_exps.weight"][:3] == ("expert_glu", "r16.f32", "float32")
+    assert uses["blk.0.ffn_down_exps.scale"][:3] == ("scale_experts", "raw", "float32")
+    assert uses["rope_freqs.weight"][-1] == "taken into account when compiling"
+    uses = uses_of("lfm2", path, capsys)
+    assert uses["blk.0.shortconv.conv.weight"][:2] == ("short_conv", "raw")
+    assert not [name for name, use in uses.items() if use[0] == "none"]
+
+
+def test_experts_of_a_float32_model_are_decoded(tmp_path: Path, capsys: Capture) -> None:
+    model = small_model("mixtral")
+    shape = model.tensors["blk.0.ffn_up_exps.weight"].shape
+    content = random_weight_bytes(np.random.default_rng(1), "mxfp4", shape)
+    model.tensors["blk.0.ffn_up_exps.weight"] = TinyTensor("mxfp4", shape, content)
+    text = as_text(model.write(tmp_path / "small.gguf"), capsys)
+    assert "r16.mxfp4    float32  own layout; decoded on the way, since the model is" in text
 
 
 def test_what_is_not_supported_is_named(tmp_path: Path, capsys: Capture) -> None:
