@@ -16,12 +16,14 @@ and computes only its thread's share. The caller places a barrier after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel_builder import I64, PTR, Function, Module, Type, Val
+from ggufc.backends.llvm.shares import shares
 from ggufc.ir import TensorType
 
 Kind = Literal["value", "weight", "state"]
@@ -102,6 +104,20 @@ class Kernel:
         """This thread's part [begin, end) of `count` pieces of work; parts are in thread order."""
         total = self.f.coerce(count, I64)
         return total * self.tid // self.threads, total * (self.tid + 1) // self.threads
+
+    @contextmanager
+    def shares(self, count: Val | int, smallest: int = 1) -> Iterator[tuple[Val, Val]]:
+        """A loop over parts [begin, end) of `count` pieces of work that this thread does.
+
+        In prefill threads take parts, multiples of `smallest`, as they get on; in decode, whose ops
+        are too short for that, each has its fixed part. No result may depend on it.
+        """
+        total = self.f.coerce(count, I64)
+        if self.signature.phase == "decode":
+            yield self.share(total)
+            return
+        with shares(self.f, self.pool, self.tid, self.threads, total, smallest) as part:
+            yield part
 
 
 Emitter = Callable[[Kernel], None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ggufc.backends.llvm.isa import Isa
-from ggufc.backends.llvm.kernel_builder import I32, I64, PTR, VOID, Function, Module, Type, Val
+from ggufc.backends.llvm.kernel_builder import I1, I32, I64, PTR, VOID, Function, Module, Type, Val
 
 Order = Literal["monotonic", "acquire", "release", "seq_cst"]
 
@@ -82,6 +82,13 @@ def atomic_update(
 ) -> Val:
     """Read, modify and write in the one order that all threads agree on; gives the old value."""
     return f.emit(f"atomicrmw {operation} {pointer}, {value} seq_cst", value.type)
+
+
+def compare_and_swap(f: Function, pointer: Val, expected: Val, wanted: Val) -> Val:
+    """Store `wanted` where `expected` is found; whether it was. Orders no other memory."""
+    pair = Type(f"{{ {expected.type}, i1 }}", 0)
+    found = f.emit(f"cmpxchg {pointer}, {expected}, {wanted} monotonic monotonic", pair)
+    return f.emit(f"extractvalue {found}, 1", I1)
 
 
 def pause(f: Function, isa: Isa) -> None:

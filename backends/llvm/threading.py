@@ -6,7 +6,8 @@ somebody sleeps.
 
     line   i32 count, i32 sleepers
     pool   i64 threads | line of jobs, with the graph and call of the current job | a slot for each
-    thread slot   line of arrivals | i32 patience: spins before a sleep, private to the thread
+    thread slot   line of arrivals | private to the thread: i32 patience, spins before a sleep; i32
+    turn | line of the thread's run of shared work (`shares.py`)
 
 No wake-up is lost: the waiter raises `sleepers` before it looks at `count` a last time, the
 advancing thread writes `count` before it looks at `sleepers`, all four in one total order; and the
@@ -32,8 +33,8 @@ _SLEEPERS = 4
 _JOBS = LINE
 _GRAPH, _CALL = _JOBS + 16, _JOBS + 24
 _SLOTS = 2 * LINE
-_SLOT = 2 * LINE
-_PATIENCE = LINE
+_SLOT = 3 * LINE
+_PATIENCE, _TURN, _RUN = LINE, LINE + 4, 2 * LINE
 
 # At a barrier, the longest patience is about the time that the kernel takes to wake a thread. A
 # wait that ends in a sleep costs three quarters of the patience, one that does not gives some back:
@@ -49,6 +50,16 @@ _COLD = "nounwind noinline cold"
 def pool_bytes(threads: int) -> int:
     """Bytes of a pool for this many threads."""
     return _SLOTS + max(threads, 1) * _SLOT
+
+
+def turn_address(pool: Val, tid: Val) -> Val:
+    """Where a thread counts its turns: how often work was shared out among the threads."""
+    return pool + (tid * _SLOT + (_SLOTS + _TURN))
+
+
+def run_address(pool: Val, tid: Val) -> Val:
+    """Where is noted what has been taken of a thread's run of shared work."""
+    return pool + (tid * _SLOT + (_SLOTS + _RUN))
 
 
 def barrier(f: Function, pool: Val, tid: Val, threads: Val) -> None:

@@ -34,9 +34,11 @@ def emit_prefill(k: Kernel, attention: Attention) -> None:
     tiles = f.smin(f.smax(wanted, 1), plan.tiles)
     block_rows = tiles * plan.rows
     blocks = (total + (block_rows - 1)) // block_rows
-    begin, end = k.share(blocks * plan.keys.n_heads)
     zero = f.const(I64, 0)
-    with f.loop(end, begin, name="item") as item:
+    with (
+        k.shares(blocks * plan.keys.n_heads) as (begin, end),
+        f.loop(end, begin, name="item") as item,
+    ):
         head, index = item // blocks, item % blocks
         half = index // 2
         block = f.select((index & 1).ne(0), blocks - 1 - half, half)

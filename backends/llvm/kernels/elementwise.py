@@ -17,6 +17,8 @@ from ggufc.ir import Symbol
 
 Body = Callable[[list[Val]], Val]
 CHUNK = 64
+# Chunks that a thread takes at a time at least: work of some microseconds.
+_PART_CHUNKS = 256
 _BYTES = 4
 
 
@@ -125,17 +127,17 @@ def _emit(k: Kernel, body: Body) -> None:
     """Whole vectors of this thread's chunks; then the elements left over after the last."""
     f, width = k.f, lanes(k)
     total, per_row = _elements(k)
-    begin, end = k.share((total + (CHUNK - 1)) // CHUNK)
-    start, stop = begin * CHUNK, f.smin(end * CHUNK, total)
-    whole = start + ((stop - start) & -width)
     type_ = vec(F32, width)
-    with f.loop(whole, start, step=width) as i:
-        f.store(
-            body([f.load(p + i * _BYTES, type_) for p in _operands(k)]), k.result() + i * _BYTES
-        )
-    if per_row % width:
-        with f.if_(whole < stop):
-            _emit_rest(k, body, whole, stop - whole, type_)
+    with k.shares((total + (CHUNK - 1)) // CHUNK, _PART_CHUNKS) as (begin, end):
+        start, stop = begin * CHUNK, f.smin(end * CHUNK, total)
+        whole = start + ((stop - start) & -width)
+        with f.loop(whole, start, step=width) as i:
+            f.store(
+                body([f.load(p + i * _BYTES, type_) for p in _operands(k)]), k.result() + i * _BYTES
+            )
+        if per_row % width:
+            with f.if_(whole < stop):
+                _emit_rest(k, body, whole, stop - whole, type_)
 
 
 def _emit_rest(k: Kernel, body: Body, at: Val, count: Val, type_: Type) -> None:

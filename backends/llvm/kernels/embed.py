@@ -9,6 +9,9 @@ from ggufc.backends.llvm.lowering.halves import bf16_to_f32, f16_to_f32
 from ggufc.backends.llvm.quants import BLOCK_K, FORMATS, Block, Format, OneRow
 from ggufc.ir.types import max_dim
 
+# Tokens that a thread takes at a time at least.
+_PART_TOKENS = 8
+
 
 @kernel("embed")
 def emit_embed(k: Kernel) -> None:
@@ -16,8 +19,7 @@ def emit_embed(k: Kernel) -> None:
     (table,) = k.signature.named("table")
     layout = layout_named(table.layout or "")
     vocabulary, width = (max_dim(d) for d in table.type.shape)
-    begin, end = k.share(k.n)
-    with k.f.loop(end, begin, name="token") as token:
+    with k.shares(k.n, _PART_TOKENS) as (begin, end), k.f.loop(end, begin, name="token") as token:
         row = k.f.load(k.pointer("tokens") + token * 4, I32).zext(I64)
         row = k.f.smin(row, k.f.const(I64, vocabulary - 1))
         _Row(k, layout, width, row, k.result() + token * (4 * width)).emit()

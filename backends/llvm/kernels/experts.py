@@ -88,25 +88,30 @@ class _OverExperts(Loops):
         self.stacks = stacks
         super().__init__(k, [Segment(tuple(s.matrix for s in stacks), 0)], epilogue)
 
-    def each(self, size: int, block_tokens: int, body: Body) -> None:
-        """Call `body` for this thread's part of the matrices of every expert that has rows."""
+    def each(self, size: int, block_tokens: int, body: Body, step: int = 1) -> None:
+        """Call `body` for this thread's parts of the matrices of every expert that has rows."""
         f, experts = self.f, self.k.signature.named("starts")[0].type.max_shape[0] - 1
         pieces = -(-self.segments[0].groups // size)
         total, done = f.var(I64, 0), f.var(I64, 0)
         with f.loop(experts, name="count") as expert:
             first, stop = self._rows(expert)
             total.set(total.get() + self._blocks_of(first, stop) * pieces)
-        begin, end = self.k.share(total.get())
-        with f.loop(experts, name="expert") as expert:
-            first, stop = self._rows(expert)
-            blocks, before = self._blocks_of(first, stop), done.get()
-            with f.if_(first < stop):
-                low, high = (self._piece(at - before, blocks, pieces) for at in (begin, end))
-                own = tuple(stack.of_expert(expert) for stack in self.stacks)
-                with f.if_(low < high), f.loop(stop, first, block_tokens, "rows") as row:
-                    last = f.smin(row + block_tokens, stop)
-                    body(ExpertSegment(own, 0, expert), low, high, row, last)
+        with self.k.shares(total.get(), step) as (begin, end):
+            done.set(0)
+            with f.loop(experts, name="expert") as expert:
+                before = done.get()
+                blocks = self._blocks_of(*self._rows(expert))
+                with f.if_((blocks > 0) & (before < end) & (before + blocks * pieces > begin)):
+                    low, high = (self._piece(at - before, blocks, pieces) for at in (begin, end))
+                    self._run(expert, low, high, block_tokens, body)
                 done.set(before + blocks * pieces)
+
+    def _run(self, expert: Val, low: Val, high: Val, block_tokens: int, body: Body) -> None:
+        f, (first, stop) = self.f, self._rows(expert)
+        own = tuple(stack.of_expert(expert) for stack in self.stacks)
+        with f.if_(low < high), f.loop(stop, first, block_tokens, "rows") as row:
+            last = f.smin(row + block_tokens, stop)
+            body(ExpertSegment(own, 0, expert), low, high, row, last)
 
     def _rows(self, expert: Val) -> tuple[Val, Val]:
         at = self.k.pointer("starts") + expert * 4

@@ -9,14 +9,19 @@ from ggufc.backends.llvm.kernels.rows import load_row, segments
 from ggufc.backends.llvm.lowering import f32_to_bf16, f32_to_f16
 from ggufc.backends.llvm.states import LANES, VECTOR_BYTES, CacheLayout, cache_layout
 
+# Tokens that a thread takes at a time at least: positions that share cache lines.
+PART_TOKENS = 16
+
 
 @kernel("kv_write")
 def emit_kv_write(k: Kernel) -> None:
     """Each token's heads of k and v, rounded to the caches' types."""
     f, caches = k.f, Caches(k)
     heads = caches.keys.n_heads
-    begin, end = k.share(k.n * heads)
-    with f.loop(end, begin, name="item") as item:
+    with (
+        k.shares(k.n * heads, heads * PART_TOKENS) as (begin, end),
+        f.loop(end, begin, name="item") as item,
+    ):
         token, head = item // heads, item % heads
         keys, values = (
             k.pointer(name) + item * (4 * layout.dim)

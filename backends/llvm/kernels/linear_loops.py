@@ -1,8 +1,7 @@
 """The loops around the innermost functions of `linear`, which share work out over threads.
 
-Work is cut into pieces of output rows times blocks of tokens, of which every thread takes a
-contiguous run. Within a block of tokens the activations stay in the cache while the weights pass
-once.
+Work is cut into pieces of output rows times blocks of tokens, of which threads take contiguous
+runs. Within a block of tokens the activations stay in the cache while the weights pass once.
 """
 
 from __future__ import annotations
@@ -30,6 +29,9 @@ from ggufc.ir.types import max_dim, round_up
 
 # Activations of one block of tokens: at most half of the second-level cache of most processors.
 _BLOCK_BYTES = 256 << 10
+# Blocks have multiples of this many tokens, so that tiles fill them: the widest have 8 or, of
+# bf16, 32.
+_UNIT_TOKENS = 32
 # Of bf16 products: tokens and columns of x whose tiles are worked on at a time, and panels that
 # share them. A chunk of tokens, decoded panels and sums stay in the second-level cache together.
 _PANEL_TOKENS, _PANEL_COLUMNS, _PANELS = 512, 512, 4
@@ -129,25 +131,31 @@ class Loops:
         self.k, self.f, self.segments, self.epilogue = k, k.f, segments, epilogue
         self.x = k.pointer("x")
 
-    def each(self, size: int, block_tokens: int, body: Body) -> None:
-        """Call `body` for this thread's part of every segment and block."""
+    def each(self, size: int, block_tokens: int, body: Body, step: int = 1) -> None:
+        """Call `body` for this thread's parts, of `step` pieces or a multiple, of every segment and
+        block."""
         counts = [-(-segment.groups // size) for segment in self.segments]
-        with self._blocks(sum(counts), block_tokens) as (token, first, last):
-            end, start = self.f.smin(token + block_tokens, self.k.n), 0
+        with self._blocks(sum(counts), block_tokens, step) as (token, end, first, last):
+            start = 0
             for segment, count in zip(self.segments, counts, strict=True):
                 low, high = (self.clamp(at - start, count) for at in (first, last))
                 body(segment, low, high, token, end)
                 start += count
 
     @contextmanager
-    def _blocks(self, pieces: int, block_tokens: int) -> Iterator[tuple[Val, Val, Val]]:
-        """For each of this thread's blocks: its first token and its range of pieces."""
-        count = (self.k.n + (block_tokens - 1)) // block_tokens
-        begin, end = self.k.share(count * pieces)
-        stop = (end + (pieces - 1)) // pieces
-        with self.f.loop(stop, begin // pieces, name="block") as block:
-            first, last = (self.clamp(at - block * pieces, pieces) for at in (begin, end))
-            yield block * block_tokens, first, last
+    def _blocks(self, pieces: int, most: int, step: int) -> Iterator[tuple[Val, Val, Val, Val]]:
+        """For each of this thread's blocks, of about `most` tokens or less: [token, end), and its
+        range of pieces. Blocks are equal but for the last, which has few tokens less."""
+        f, n = self.f, self.k.n
+        count = f.smax((n + (most - 1)) // most, 1)
+        each = (n + (count - 1)) // count
+        size = f.smax((each + (_UNIT_TOKENS - 1)) & -_UNIT_TOKENS, _UNIT_TOKENS)
+        blocks = (n + (size - 1)) // size
+        with self.k.shares(blocks * pieces, step) as (begin, end):
+            stop = (end + (pieces - 1)) // pieces
+            with f.loop(stop, begin // pieces, name="block") as block:
+                first, last = (self.clamp(at - block * pieces, pieces) for at in (begin, end))
+                yield block * size, f.smin((block + 1) * size, n), first, last
 
     def clamp(self, value: Val, limit: int) -> Val:
         """The value, at least 0 and at most `limit`."""
@@ -215,7 +223,7 @@ class PanelLoops(Loops):
         self._tiles = self.f.alloca(tiles * len(slots))
         self._sums = self.f.alloca(_PANEL_TOKENS * SUMS_STRIDE * len(slots))
         self._tile_bytes, self._step = tiles, len(slots) // len(matrices)
-        self.each(PANEL_GROUPS, _PANEL_TOKENS, self._panels)
+        self.each(PANEL_GROUPS, _PANEL_TOKENS, self._panels, self._step)
         tiles_of(self.f, self.k.isa).release()
 
     def _panels(self, segment: Segment, low: Val, high: Val, token: Val, end: Val) -> None:

@@ -14,6 +14,8 @@ from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Function, Type, Va
 from ggufc.backends.llvm.kernels.masks import first_lanes
 
 PIECE = 256
+# Pieces that a thread takes at a time at least: work of some microseconds.
+_PART_PIECES = 64
 _BYTES = 4
 
 Load = Callable[[Val, Type], Val]
@@ -105,8 +107,10 @@ def emit_pieces(k: Kernel, body: Body, start: int = 0, width: int | None = None)
     _, *inner, columns = k.signature.results[0].max_shape
     width = columns if width is None else width
     pieces = -(-width // PIECE)
-    begin, end = k.share(k.n * (math.prod(inner) * pieces))
-    with f.loop(end, begin, name="piece") as piece:
+    with (
+        k.shares(k.n * (math.prod(inner) * pieces), _PART_PIECES) as (begin, end),
+        f.loop(end, begin, name="piece") as piece,
+    ):
         row, first = piece // pieces, piece % pieces * PIECE
         out = k.result() + (row * columns + start) * _BYTES
         stop = f.smin(first + PIECE, width)

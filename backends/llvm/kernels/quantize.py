@@ -20,6 +20,8 @@ _LANES = 16
 _VECTOR = vec(F32, _LANES)
 _BLOCK = 32
 _SUMS = 4
+# Rows that a thread takes at a time at least: work of some microseconds.
+_PART_ROWS = 8
 _SMALLEST_NORMAL = 2.0**-126
 # Adding this to a number below 2^22 rounds it to an integer, ties to even, in the sum's low bits.
 _ROUND, _ROUND_BITS = 12582912.0, 0x4B400000
@@ -33,8 +35,10 @@ def rows_of(k: Kernel, type_: TensorType) -> Iterator[Val]:
     """For each row (last axis) of an operand that is this thread's: its number."""
     first, *inner = type_.shape[:-1]
     count = k.n if not isinstance(first, int) else k.f.coerce(first, k.n.type)
-    begin, end = k.share(count * math.prod(max_dim(d) for d in inner))
-    with k.f.loop(end, begin, name="row") as row:
+    with (
+        k.shares(count * math.prod(max_dim(d) for d in inner), _PART_ROWS) as (begin, end),
+        k.f.loop(end, begin, name="row") as row,
+    ):
         yield row
 
 

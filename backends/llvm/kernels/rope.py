@@ -10,6 +10,8 @@ from ggufc.backends.llvm.kernels.rows import load_row, segments
 from ggufc.backends.llvm.vector_math import muladd, sincos
 
 Loader = Callable[[int, int], Val]
+# Heads and rows of the table that a thread takes at a time at least.
+_PART_HEADS, _PART_ROWS = 64, 16
 
 
 @kernel("rope_table")
@@ -18,8 +20,7 @@ def emit_rope_table(k: Kernel) -> None:
     f, half = k.f, k.signature.results[0].max_shape[1] // 2
     scale = k.signature.attribute("scale")
     positions, freqs, out = k.pointer("positions"), k.pointer("freqs"), k.result()
-    begin, end = k.share(k.n)
-    with f.loop(end, begin, name="token") as token:
+    with k.shares(k.n, _PART_ROWS) as (begin, end), f.loop(end, begin, name="token") as token:
         position = f.load(positions + token * 4, I32).sitofp(F32)
         row, chosen = out + token * (8 * half), _frequencies(k, token, freqs)
         for start, lanes in segments(half):
@@ -43,8 +44,10 @@ def emit_rope(k: Kernel) -> None:
     f, pairing = k.f, k.signature.attribute("pairing")
     (_, heads, dim), (_, rotated) = (k.signature.named(n)[0].type.max_shape for n in ("x", "table"))
     x, table, out = k.pointer("x"), k.pointer("table"), k.result()
-    begin, end = k.share(k.n * heads)
-    with f.loop(end, begin, name="head") as item:
+    with (
+        k.shares(k.n * heads, _PART_HEADS) as (begin, end),
+        f.loop(end, begin, name="head") as item,
+    ):
         angles = table + item // heads * (4 * rotated)
         source, target = x + item * (4 * dim), out + item * (4 * dim)
         rotate_row(f, _loader(f, source), target, angles, rotated, dim, pairing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import Val
-from ggufc.backends.llvm.kernels.kv_write import Caches
+from ggufc.backends.llvm.kernels.kv_write import PART_TOKENS, Caches
 from ggufc.backends.llvm.kernels.rope import Loader, rotate_row
 from ggufc.backends.llvm.kernels.rows import inverse_rms, load_row
 
@@ -13,8 +13,10 @@ from ggufc.backends.llvm.kernels.rows import inverse_rms, load_row
 def emit_rope_kv_write(k: Kernel) -> None:
     """Work is cut by (token, head of q, k or v), so that one token keeps all threads busy."""
     f, step = k.f, _Step(k)
-    begin, end = k.share(k.n * step.heads)
-    with f.loop(end, begin, name="item") as item:
+    with (
+        k.shares(k.n * step.heads, step.heads * PART_TOKENS) as (begin, end),
+        f.loop(end, begin, name="item") as item,
+    ):
         token, head = item // step.heads, item % step.heads
         row = k.pointer("qkv") + item * (4 * step.dim)
         with f.if_(head < step.n_heads):

@@ -80,7 +80,7 @@ define internal void @"ggufc.barrier"(ptr %pool, i64 %tid, i64 %threads) nounwin
 entry:
   %v4 = alloca i64
   %v1 = getelementptr inbounds i8, ptr %pool, i64 128
-  %v2 = mul i64 %tid, 128
+  %v2 = mul i64 %tid, 192
   %v3 = getelementptr inbounds i8, ptr %v1, i64 %v2
   store i64 1, ptr %v4, align 8
   br label %while.body.1
@@ -97,7 +97,7 @@ go.1:
   %v11 = sub i64 %tid, %v5
   %v12 = add i64 %v11, %threads
   %v13 = select i1 %v9, i64 %v10, i64 %v12
-  %v14 = mul i64 %v13, 128
+  %v14 = mul i64 %v13, 192
   %v15 = getelementptr inbounds i8, ptr %v1, i64 %v14
   %v16 = getelementptr inbounds i8, ptr %v3, i64 64
   %v17 = load i32, ptr %v16, align 4
@@ -119,7 +119,7 @@ while.done.1:
 define i64 @"ggufc_pool_bytes"(i64 %threads) nounwind {
 entry:
   %v1 = call i64 @"llvm.smax.i64"(i64 %threads, i64 1)
-  %v2 = mul i64 %v1, 128
+  %v2 = mul i64 %v1, 192
   %v3 = add i64 %v2, 128
   ret i64 %v3
 }
@@ -127,7 +127,7 @@ entry:
 define void @"ggufc_pool_init"(ptr %pool, i64 %threads) nounwind {
 entry:
   %v1 = call i64 @"llvm.smax.i64"(i64 %threads, i64 1)
-  %v2 = mul i64 %v1, 128
+  %v2 = mul i64 %v1, 192
   %v3 = add i64 %v2, 128
   br label %i.pre.1
 i.pre.1:
@@ -150,7 +150,7 @@ i.pre.2:
   br i1 %v8, label %i.body.2, label %i.done.2
 i.body.2:
   %v9 = phi i64 [ 0, %i.pre.2 ], [ %i.body.2.next, %i.latch.2 ]
-  %v10 = mul i64 %v9, 128
+  %v10 = mul i64 %v9, 192
   %v11 = getelementptr inbounds i8, ptr %pool, i64 %v10
   %v12 = getelementptr inbounds i8, ptr %v11, i64 192
   store i32 20000, ptr %v12, align 4
