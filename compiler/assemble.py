@@ -16,13 +16,14 @@ from ggufc.compiler.options import CompileOptions
 from ggufc.compiler.progress import Progress
 from ggufc.compiler.sources import weight_bytes
 from ggufc.compiler.stages import Stages
-from ggufc.ir import Module, print_module
+from ggufc.ir import EMBED, Module, print_module
 from ggufc.ir import Weight as IRWeight
 from ggufc.runtime.bundle import (
     ABI_VERSION,
     FORMAT_VERSION,
     GRAPH_IR,
     PLANNED_IR,
+    Embedding,
     Limits,
     Manifest,
     ModelFacts,
@@ -120,6 +121,8 @@ def manifest(
         options=option_values(options, stages),
         model=model_facts(gguf, stages.graph),
         limits=limits(gguf, options),
+        graphs=tuple(stages.graph.functions),
+        embedding=embedding(gguf, stages.graph),
         objects=native_objects(stages),
         states=states(stages),
         prompt=prompt,
@@ -164,10 +167,18 @@ def short_context(graph: Module) -> int:
 
 
 def limits(gguf: GGUFFile, options: CompileOptions) -> Limits:
-    """The compiled maxima."""
-    own = read_hparams(gguf.metadata).max_context
-    context = own if options.context is None else options.context
+    """The compiled maxima. An encoder has no cache, so no sequences, and takes texts whole."""
+    hparams = read_hparams(gguf.metadata)
+    context = hparams.max_context if options.context is None else options.context
+    if not hparams.is_causal:
+        return Limits(context, context, 1, context)
     return Limits(options.max_tokens, options.max_tokens, options.max_batch, context)
+
+
+def embedding(gguf: GGUFFile, graph: Module) -> Embedding:
+    """What the model makes of a text."""
+    (output,) = graph.functions[EMBED].outputs
+    return Embedding(output.type.max_shape[-1], read_hparams(gguf.metadata).pooling)
 
 
 def native_objects(stages: Stages) -> tuple[NativeObject, ...]:

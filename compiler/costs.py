@@ -227,6 +227,15 @@ def _attention(at: _Sizes) -> int:
     return tokens * heads * at.attended() * (2 * width + 2 * value_width + 5)
 
 
+def _bidirectional_attention(at: _Sizes) -> int:
+    """As attention, to all tokens, or to those of a window."""
+    tokens, heads, width = at.shape(at.op.value("q"))
+    window = int(at.op.attributes["window"])
+    seen = min(tokens, 2 * (window // 2) + 1) if window else tokens
+    value_width = at.shape(at.op.value("v"))[2]
+    return tokens * heads * seen * (2 * width + 2 * value_width + 5)
+
+
 def _attention_combine(at: _Sizes) -> int:
     """A product per part seen."""
     tokens, heads, width = at.shape(at.op.result)
@@ -281,15 +290,16 @@ _FLOPS: dict[str, Callable[[_Sizes], int]] = {
     "permute_rows": _per_element(0),
     "concat": _per_element(0),
     "gather_rows": _per_element(0),
+    "scale_experts": _per_element(1),
     "combine_rows": _combine_rows,
     "expert_linear": _expert_linear,
     "expert_glu": _expert_linear,
     "attention": _attention,
     "attention_partial": _attention,
     "attention_combine": _attention_combine,
+    "bidirectional_attention": _bidirectional_attention,
     "rope_kv_write": _rope_kv_write,
     "short_conv": _short_conv,
     "selective_scan": _recurrence(7),
-    "scale_experts": _per_element(1),
     "gated_delta_rule": _recurrence(7),
 }

@@ -18,7 +18,7 @@ from ggufc.compiler.prompt_import import import_prompt
 from ggufc.compiler.stages import Stages
 from ggufc.compiler.targets import chosen_isas
 from ggufc.compiler.text_files import write_text
-from ggufc.ir import Module, print_module
+from ggufc.ir import PREFILL, Module, print_module
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def compile_model(
     with GGUFFile.open(source) as gguf:
         show.step("Read the model")
         stages = Stages(build(gguf, graph_options(options)))
-        prompt = import_prompt(gguf.metadata, options.chat_template)
+        generates = PREFILL in stages.graph.functions
+        prompt = import_prompt(gguf.metadata, options.chat_template, generates=generates)
         if stop_after == "graph":
             return dumped(stages, dump_ir)
         show.step("Optimise and plan", len(targets))

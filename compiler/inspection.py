@@ -124,6 +124,9 @@ def prompt_of(gguf: GGUFFile) -> dict[str, Any] | None:
     """What the manifest of a compiled bundle would say of the prompt."""
     found: dict[str, Any] = {}
     problem_of(gguf, lambda g: found.update(report_of(g.metadata)))
+    hparams = hparams_of(gguf.metadata)
+    if found and hparams is not None and not hparams["is_causal"]:
+        found["templates"] = {}
     return found or None
 
 

@@ -38,10 +38,12 @@ class ImportedPrompt:
             path.write_bytes(text.encode("utf-8"))
 
 
-def import_prompt(metadata: Metadata, chat_template: Path | None) -> ImportedPrompt:
+def import_prompt(
+    metadata: Metadata, chat_template: Path | None, *, generates: bool = True
+) -> ImportedPrompt:
     """The tokenizer and the templates of a model; `chat_template` is a file that replaces the
-    model's own. Raises TokenizerError, or CompileError where the default template does not render
-    a user turn at all."""
+    model's own. One that does not generate text needs none. Raises TokenizerError, or CompileError
+    where the default template does not render a user turn at all."""
     spec = import_tokenizer(metadata)
     if chat_template is not None:
         templates = {DEFAULT: read_template(chat_template)}
@@ -50,6 +52,8 @@ def import_prompt(metadata: Metadata, chat_template: Path | None) -> ImportedPro
     tokenizer = create_tokenizer(spec)
     template = ChatTemplate(templates, special_tokens(tokenizer))
     report = prompt_report(template, tokenizer)
+    if not generates:
+        return ImportedPrompt(spec, templates, {**report, "templates": {}})
     check_default(template, report)
     notices = (template.notice,) if template.notice is not None else ()
     return ImportedPrompt(spec, templates, report, notices)

@@ -19,7 +19,7 @@ from ggufc.backends.llvm.layouts import layout_named, unpack_tensor
 from ggufc.backends.reference.backend import ReferenceBackend
 from ggufc.compiler.passes.quantize_activations import Compute
 from ggufc.compiler.pipelines import to_fused
-from ggufc.ir import IRError, Module, Weight, parse_module
+from ggufc.ir import EMBED, PREFILL, IRError, Module, Weight, parse_module
 from ggufc.runtime.bundle import GRAPH_IR, Bundle
 from ggufc.runtime.engine import Floats, Ints
 from ggufc.runtime.errors import ArgumentError, BundleError
@@ -39,7 +39,8 @@ KEPT_BYTES = 1 << 30
 @dataclass(frozen=True)
 class Comparison:
     """The logits after one token: KL divergence, in nats, of two distributions from the exact
-    one: the code's, and the one that the interpreter gives for the code's program."""
+    one: the code's, and the one that the interpreter gives for the code's program. Of an encoder,
+    likewise, the relative errors of a token's embedding."""
 
     graph: str
     position: int
@@ -95,8 +96,15 @@ def verify_bundle(
     weights = PackedWeights(bundle, joined_weights(graph, program))
     exact = interpreted_rows(graph, weights, ids)
     interpreted = interpreted_rows(program, weights, ids)
+    generates = PREFILL in program.functions
+    distance = divergence if generates else relative_error
     rows = [
-        Comparison(graph_of(i, ids), i, divergence(exact[i], code[i]), divergence(exact[i], other))
+        Comparison(
+            graph_of(i, ids) if generates else EMBED,
+            i,
+            distance(exact[i], code[i]),
+            distance(exact[i], other),
+        )
         for i, other in enumerate(interpreted)
     ]
     files = bundle.manifest.files
@@ -122,19 +130,23 @@ def graph_of(index: int, ids: Sequence[int] | Ints) -> str:
 
 
 def compiled_rows(model: Model, ids: Ints) -> list[Floats]:
-    """Logits after each token, by the compiled code."""
+    """Logits after each token, or an encoder's embedding of each, by the compiled code."""
+    if PREFILL not in model.manifest.graphs:
+        return list(next(model.embedder(pooling="none", normalize=False).embed([ids])))
     with model.session() as session:
         rows = list(session.prefill_all(ids[:-DECODE_TOKENS]))
         return rows + [session.decode(int(token)).copy() for token in ids[-DECODE_TOKENS:]]
 
 
 def interpreted_rows(program: Module, weights: "PackedWeights", ids: Ints) -> list[Floats]:
-    """Logits after each token, by the interpreter."""
+    """Logits after each token, or an encoder's embedding of each, by the interpreter."""
     n = len(ids) - DECODE_TOKENS
     positions = np.arange(len(ids), dtype=np.int32)
     zeros = np.zeros_like(ids)
     context = max(64, len(ids))
     with ReferenceBackend(program, weights.values, context=context, sequences=1) as reference:
+        if PREFILL not in program.functions:
+            return list(reference.embed(ids, positions, zeros, positions))
         rows = list(reference.prefill(ids[:n], positions[:n], zeros[:n], positions[:n]))
         for i in range(n, len(ids)):
             one = slice(i, i + 1)
@@ -196,6 +208,12 @@ def divergence(expected: Floats, found: Floats) -> float:
     """KL(expected || found), in nats, of the distributions that two rows of logits stand for."""
     p, q = log_softmax(expected), log_softmax(found)
     return float((np.exp(p) * (p - q)).sum())
+
+
+def relative_error(expected: Floats, found: Floats) -> float:
+    """The squared length of what two embeddings differ by, over that of the expected one."""
+    wide = expected.astype(np.float64)
+    return float(np.square(found - wide).sum() / max(np.square(wide).sum(), 1e-300))
 
 
 def log_softmax(logits: Floats) -> npt.NDArray[np.float64]:

@@ -6,6 +6,9 @@ Imports only the standard library and NumPy. See docs/architecture.md.
 from ggufc.ir import ops, quants, stages
 from ggufc.ir.builder import GraphBuilder
 from ggufc.ir.core import (
+    DECODE,
+    EMBED,
+    PREFILL,
     Buffer,
     Function,
     Leaf,
@@ -62,7 +65,9 @@ from ggufc.ir.verifier import verify
 
 __all__ = [
     "BF16",
+    "DECODE",
     "DTYPES",
+    "EMBED",
     "F16",
     "F32",
     "FUSED",
@@ -71,6 +76,7 @@ __all__ = [
     "I32",
     "OPS",
     "PLANNED",
+    "PREFILL",
     "Q8A",
     "QUANTS",
     "STAGES",

@@ -17,13 +17,14 @@ from typing import Any
 from ggufc.runtime.errors import BundleError
 from ggufc.runtime.schema import from_plain, parse_yaml, to_plain, to_yaml
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 ABI_VERSION = 1
 MANIFEST = "manifest.yaml"
 WEIGHTS = "weights.bin"
 GRAPH_IR = "ir/graph.ir"
 SELF_HASH_KEY = b"manifest_sha256: "
 PLANNED_IR = "ir/{isa}/planned.ir"
+PREFILL, DECODE, EMBED = "prefill", "decode", "embed"
 CHUNK_BYTES = 8 << 20
 CONTEXT_UNIT = 64
 AGAIN = "compile the model again"
@@ -60,6 +61,15 @@ class Limits:
     """Rows of the KV cache, which is also the largest batch of a decode call."""
     context: int
     """Positions of a sequence."""
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """How a model makes the embedding of a text: numbers, and the pooling that its file asks for
+    (`none`, `mean`, `cls` or `last`), if it does."""
+
+    width: int
+    pooling: str | None
 
 
 @dataclass(frozen=True)
@@ -133,6 +143,9 @@ class Manifest:
     options: Mapping[str, Any]
     model: ModelFacts
     limits: Limits
+    graphs: tuple[str, ...]
+    """What the code can do: `prefill`, `decode` and `embed`, or for an encoder `embed` alone."""
+    embedding: Embedding
     objects: tuple[NativeObject, ...]
     states: tuple[State, ...]
     prompt: Mapping[str, Any]

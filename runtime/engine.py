@@ -7,9 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggufc.runtime.bundle import Bundle
+from ggufc.runtime.bundle import EMBED, Bundle, Manifest
 from ggufc.runtime.cpu import choose_object, default_threads
-from ggufc.runtime.errors import ArgumentError, ContextError, ModelClosedError
+from ggufc.runtime.errors import (
+    ArgumentError,
+    ContextError,
+    ModelClosedError,
+    PurposeError,
+)
 from ggufc.runtime.locks import ForkSafeLock
 from ggufc.runtime.memory import address, allocate, huge_part, load_weights
 from ggufc.runtime.native import Call, NativeCode, ThreadPool, allow_tiles
@@ -35,7 +40,7 @@ class EngineOptions:
 
 
 class Engine:
-    """Runs the two graphs. Safe to call from several threads: one call runs at a time, on all
+    """Runs the graphs. Safe to call from several threads: one call runs at a time, on all
     threads of the pool, and each caller gives its own array for the logits."""
 
     def __init__(self, bundle: Bundle, options: EngineOptions) -> None:
@@ -48,7 +53,9 @@ class Engine:
         chosen = choose_object(self.manifest.objects, options.isa)
         self.isa = chosen.isa
         allow_tiles(chosen.needs)
-        self._code = NativeCode(bundle.read(chosen.path), str(bundle.path / chosen.path))
+        self._code = NativeCode(
+            bundle.read(chosen.path), str(bundle.path / chosen.path), self.manifest.graphs
+        )
         self._weights = load_weights(bundle, threads=self.threads, mapped=options.mapped)
         self._arena = allocate(chosen.arena_bytes, huge=True)
         self.states = States(self.manifest, self.sequences, padded_context(self.context))
@@ -86,6 +93,24 @@ class Engine:
         """The number of positions up to which the model rotates as in short sequences; 0 where it
         knows no difference."""
         return int(self.manifest.model.hparams.get("short_context", 0))
+
+    def embed(
+        self,
+        ids: Ints,
+        positions: Ints,
+        sequences: Ints,
+        lengths: Ints,
+        rows: Ints,
+        out: Floats,
+    ) -> None:
+        """As `prefill`, with the embeddings of the tokens that `rows` names in place of logits:
+        fills `out` [len(rows), width]. An encoder takes whole texts, as many as fit, of as many
+        tokens as `lengths` says for each token."""
+        self._run("embed", ids, positions, sequences, rows, lengths, out)
+
+    def check_graph(self, graph: str) -> None:
+        """Raise PurposeError unless the model has this graph."""
+        check_purpose(self.manifest, graph)
 
     def prefill(
         self,
@@ -129,6 +154,7 @@ class Engine:
         lengths: Ints,
         logits: Floats,
     ) -> None:
+        self.check_graph(graph)
         with self._lock:
             if self._closed:
                 raise ModelClosedError("the model is closed")
@@ -160,6 +186,18 @@ class Engine:
         with self._lock:
             self._closed = True
             self._pool.close()
+
+
+def check_purpose(manifest: Manifest, graph: str) -> None:
+    """Raise PurposeError unless the bundle has this graph."""
+    if graph in manifest.graphs:
+        return
+    name, architecture = manifest.model.name, manifest.model.architecture
+    if graph == EMBED:
+        raise PurposeError(f"{name} ({architecture}) makes no embeddings")
+    raise PurposeError(
+        f"{name} ({architecture}) is an encoder: it makes embeddings and no text; use embed"
+    )
 
 
 def within(name: str, value: int | None, maximum: int) -> int:

@@ -33,5 +33,13 @@ class LogitsError(RunError):
     """Logits that no token can be drawn from (NaN, or nothing above minus infinity)."""
 
 
+class PurposeError(RunError):
+    """A model asked for what it was not made for, such as an encoder for text."""
+
+
+class EmbeddingError(RunError):
+    """An embedding that is none: NaN or infinite."""
+
+
 class ModelClosedError(RunError):
     """Use of a model after `close()`."""

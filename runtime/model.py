@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
-from ggufc.runtime.bundle import Bundle, Manifest
+from ggufc.runtime.bundle import PREFILL, Bundle, Manifest
+from ggufc.runtime.embedding import EmbeddingMethods
 from ggufc.runtime.engine import Engine, EngineOptions, Floats
 from ggufc.runtime.errors import ArgumentError
 from ggufc.runtime.generate import (
@@ -37,7 +38,7 @@ Messages = Sequence[Mapping[str, Any]]
 Prompt = str | Sequence[int]
 
 
-class Model:
+class Model(EmbeddingMethods):
     """A loaded bundle. Its methods may be called from several threads: each call takes one of the
     sequences of the KV cache, waiting while all are taken. Use `with`, or call `close`."""
 
@@ -166,6 +167,7 @@ class Model:
         `template` names one of the model's templates; `control_tokens` says what control tokens
         in content become; `session` is one to go on from and to extend. Raises PromptError,
         ContextError, ArgumentError."""
+        self.engine.check_graph(PREFILL)
         prompt = self.encode_chat(messages, template, control_tokens)
         events = self._events(prompt, options_of(settings), session)
         return events if stream else last_result(events)
@@ -215,7 +217,9 @@ class Model:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """An empty sequence of the KV cache, for those who feed tokens themselves."""
+        """An empty sequence of the KV cache, for those who feed tokens themselves. Raises
+        PurposeError for an encoder, which has none."""
+        self.engine.check_graph(PREFILL)
         with self._sessions.borrow(()) as session:
             session.clear()
             yield session
@@ -258,6 +262,8 @@ class Model:
         loaded). A request is asked for only when it can begin; its error ends no other one."""
         from ggufc.runtime.batch import Batch
 
+        self.engine.check_graph(PREFILL)
+
         def stream() -> StreamDecoder:
             return StreamDecoder(self.tokenizer)
 
@@ -267,6 +273,7 @@ class Model:
     def _events(
         self, prompt: Sequence[int], options: GenerationOptions, session: Session | None
     ) -> Iterator[Event]:
+        self.engine.check_graph(PREFILL)
         check_prompt(len(prompt), self.engine)
         if session is not None and session.engine is not self.engine:
             raise ArgumentError("session: it belongs to another model")

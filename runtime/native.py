@@ -26,9 +26,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ggufc_pool_init": (None, ctypes.c_void_p, ctypes.c_int64),
     "ggufc_worker": (None, ctypes.c_void_p, ctypes.c_int64),
     "ggufc_pool_close": (None, ctypes.c_void_p),
-    "ggufc_prefill": (ctypes.c_int32, ctypes.c_void_p),
-    "ggufc_decode": (ctypes.c_int32, ctypes.c_void_p),
 }
+# Of these an object has those that its manifest lists.
+GRAPH_SIGNATURE = (ctypes.c_int32, ctypes.c_void_p)
 
 # What a return code means; 0 is done, and anything else that nothing was done.
 REFUSALS = ("", "abi_version", "n_tokens", "n_rows", "context", "n_sequences", "alignment")
@@ -67,12 +67,14 @@ class NativeCode:
     worker: Callable[[int, int], None]
     pool_close: Callable[[int], None]
 
-    def __init__(self, image: bytes, name: str) -> None:
-        """Link `image`, which refers to no symbol outside itself; `name` is for errors."""
+    def __init__(self, image: bytes, name: str, graphs: Sequence[str]) -> None:
+        """Link `image`, which refers to no symbol outside itself and has these `graphs`; `name` is
+        for errors."""
         self.name = name
+        signatures = SIGNATURES | {f"ggufc_{graph}": GRAPH_SIGNATURE for graph in graphs}
         # The tracker owns the code's memory: it has to live as long as the functions.
-        self._keep, addresses = link(image, name)
-        for symbol, signature in SIGNATURES.items():
+        self._keep, addresses = link(image, name, tuple(signatures))
+        for symbol, signature in signatures.items():
             prototype = ctypes.CFUNCTYPE(*signature)
             setattr(self, symbol.removeprefix("ggufc_"), prototype(addresses[symbol]))
         found = self.abi_version()
@@ -80,7 +82,7 @@ class NativeCode:
             raise NativeCodeError(f"{name}: code interface {found}, this ggufc calls {ABI_VERSION}")
 
     def run(self, graph: str, call: Call) -> None:
-        """Run `prefill` or `decode` on all threads of the call's pool. Raises NativeCodeError."""
+        """Run one of the graphs on all threads of the call's pool. Raises NativeCodeError."""
         function: Callable[[Any], int] = getattr(self, graph)
         code = function(ctypes.byref(call))
         if code != 0:
@@ -88,22 +90,22 @@ class NativeCode:
             raise NativeCodeError(f"{self.name}: {graph} refused its call: code {code} ({field})")
 
 
-def link(image: bytes, name: str) -> tuple[Any, dict[str, int]]:
-    """Load an object with LLVM's linker: what keeps it alive, and the address of each entry
-    point."""
+def link(image: bytes, name: str, symbols: Sequence[str]) -> tuple[Any, dict[str, int]]:
+    """Load an object with LLVM's linker: what keeps it alive, and the address of each of its
+    entry points `symbols`."""
     from llvmlite import binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     jit = binding.create_lljit_compiler()
     builder = binding.JITLibraryBuilder().add_object_img(image)
-    for symbol in SIGNATURES:
+    for symbol in symbols:
         builder.export_symbol(symbol)
     try:
         tracker = builder.link(jit, name.encode("utf-8", "backslashreplace").decode())
     except RuntimeError as error:
         raise NativeCodeError(f"{name}: does not load: {' '.join(str(error).split())}") from None
-    return (jit, tracker), {symbol: tracker[symbol] for symbol in SIGNATURES}
+    return (jit, tracker), {symbol: tracker[symbol] for symbol in symbols}
 
 
 def allow_tiles(needs: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ CALL_FIELDS = (
 CALL_BYTES = 8 * len(CALL_FIELDS)
 INPUT_FIELDS = ("tokens", "positions", "sequences", "rows", "lengths")
 
+# Of the last three an object has those whose graphs its module has.
 EXPORTS = (
     "ggufc_abi_version",
     "ggufc_pool_bytes",
@@ -39,6 +40,7 @@ EXPORTS = (
     "ggufc_pool_close",
     "ggufc_prefill",
     "ggufc_decode",
+    "ggufc_embed",
 )
 
 

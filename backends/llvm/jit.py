@@ -46,6 +46,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ggufc_pool_close": (None, _PTR),
     "ggufc_prefill": (ctypes.c_int32, _PTR),
     "ggufc_decode": (ctypes.c_int32, _PTR),
+    "ggufc_embed": (ctypes.c_int32, _PTR),
 }
 
 
@@ -137,8 +138,9 @@ class NativeBackend:
         sequences: int | None = None,
     ) -> None:
         self._module = module
-        library = NativeLibrary(compiled.object, isa_named(compiled.isa))
-        self._functions = {n: library.function(f"ggufc_{n}") for n in ("prefill", "decode")}
+        graphs = [f"ggufc_{name}" for name in module.functions]
+        library = NativeLibrary(compiled.object, isa_named(compiled.isa), graphs)
+        self._functions = {n: library.function(f"ggufc_{n}") for n in module.functions}
         self._weights = aligned_bytes(len(weights))
         self._weights[:] = weights
         self._arena = aligned_bytes(max(compiled.arena_bytes, 1))
@@ -171,6 +173,13 @@ class NativeBackend:
         """One token each of distinct sequences; the logits of all."""
         rows = np.arange(len(tokens), dtype=np.int32)
         return self._run("decode", tokens, positions, sequences, rows)
+
+    def embed(
+        self, tokens: Integers, positions: Integers, sequences: Integers, rows: Integers
+    ) -> Logits:
+        """As `prefill`, the embeddings of the tokens; without a cache, of whole texts, each with a
+        number of its own in `sequences`."""
+        return self._run("embed", tokens, positions, sequences, rows)
 
     def call(
         self,

@@ -9,7 +9,12 @@ from ggufc.backends.llvm.optimize import CodegenError
 from ggufc.backends.llvm.placement import weight_offset
 from ggufc.ir import Function, Op, State, Symbol, TensorType, Value, View, Weight, leaves
 
-_PHASES: dict[str, Literal["prefill", "decode"]] = {"prefill": "prefill", "decode": "decode"}
+# Making embeddings is prefill that returns something else: it has the same kernels.
+_PHASES: dict[str, Literal["prefill", "decode"]] = {
+    "prefill": "prefill",
+    "decode": "decode",
+    "embed": "prefill",
+}
 
 
 def signature(function: Function, op: Op) -> OpSignature:
@@ -32,9 +37,9 @@ def signature(function: Function, op: Op) -> OpSignature:
 
 
 def phase(function: Function) -> Literal["prefill", "decode"]:
-    """Which of the two graphs a function is; CodegenError for another name."""
+    """How the kernels of a function work; CodegenError for a name that no graph has."""
     if function.name not in _PHASES:
-        raise CodegenError(f"function '{function.name}' is neither {' nor '.join(_PHASES)}")
+        raise CodegenError(f"function '{function.name}' is none of {', '.join(_PHASES)}")
     return _PHASES[function.name]
 
 

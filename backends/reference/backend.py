@@ -9,7 +9,7 @@ import numpy as np
 
 from ggufc.backends.base import Integers, Logits
 from ggufc.ir import Interpreter, IRError, Module
-from ggufc.ir.interpreter import Listener, WeightSource
+from ggufc.ir.interpreter import Listener, WeightSource, sequence_lengths
 
 
 class ReferenceBackend:
@@ -28,6 +28,7 @@ class ReferenceBackend:
         sequences: int | None = None,
         listener: Listener | None = None,
     ) -> None:
+        self._module = module
         self._interpreter = Interpreter(module, weights, listener)
         limits = {s.name: s.max for state in module.states.values() for s in state.type.symbols()}
         self._states = self._interpreter.new_states(
@@ -46,6 +47,17 @@ class ReferenceBackend:
     def decode(self, tokens: Integers, positions: Integers, sequences: Integers) -> Logits:
         """Run one token each of distinct sequences; the logits of all."""
         return self._run("decode", tokens=tokens, positions=positions, sequences=sequences)
+
+    def embed(
+        self, tokens: Integers, positions: Integers, sequences: Integers, rows: Integers
+    ) -> Logits:
+        """As `prefill`, the embeddings of the tokens; without a cache, of whole texts, each with a
+        number of its own in `sequences`."""
+        lengths = sequence_lengths(np.asarray(positions), np.asarray(sequences))
+        inputs = dict(tokens=tokens, positions=positions, sequences=sequences, rows=rows)
+        inputs["lengths"] = lengths
+        wanted = [value.name for value in self._module.functions["embed"].inputs]
+        return self._run("embed", **{name: inputs[name] for name in wanted})
 
     def _run(self, name: str, **inputs: Integers) -> Logits:
         arrays = {key: np.asarray(array, np.int32) for key, array in inputs.items()}

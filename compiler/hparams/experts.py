@@ -12,12 +12,19 @@ GATINGS = {1: "softmax", 2: "sigmoid", 3: "softmax_chosen"}
 def read_experts(keys: Keys, hidden: tuple[int, ...]) -> list[Experts | None]:
     """The experts of each layer, None where it has an MLP of `hidden` width instead.
 
-    The first layers may have none, and of the others all but every n-th."""
+    The first layers may have none, and of the others all but every n-th; or, where a key says so,
+    the second of each n alone has some."""
     n_layers = len(hidden)
     count = keys.integer("expert_count", 0, MAX_EXPERTS, 0)
     if count == 0:
         return [None] * n_layers
     dense = keys.integer("leading_dense_block_count", 0, n_layers, 0)
+    every = keys.integer("moe_every_n_layers", 0, MAX_LAYERS, 0)
+    if every:
+        return [
+            read_mixture(keys, count, hidden[i]) if i % every == 1 else None
+            for i in range(n_layers)
+        ]
     step = keys.integer("interleave_moe_layer_step", 1, MAX_LAYERS, 1)
     return [
         read_mixture(keys, count, hidden[i]) if i >= dense and (i + 1) % step == 0 else None

@@ -126,7 +126,9 @@ class HParams:
     business. After the `n_layers` layers a file may have more, which draft further tokens and which
     no graph uses. `max_context` is what the model was made for; `is_rotated` is for architectures
     that may do without rotary embeddings; `per_layer_dim` is the width of the embedding that each
-    layer has of its own, 0 for none."""
+    layer has of its own, 0 for none. A model that `is_causal` can generate text; in any other,
+    tokens see those after them, too, and all that it makes is embeddings. `pooling` is what the
+    file says about making one embedding of those of all tokens, None if it says nothing."""
 
     architecture: str
     n_layers: int
@@ -146,6 +148,8 @@ class HParams:
     is_rotated: bool
     rope_sections: tuple[int, ...]
     per_layer_dim: int
+    is_causal: bool
+    pooling: str | None
     layers: tuple[LayerParams, ...]
 
     @property

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ggufc.compiler.gguf import Metadata
+from ggufc.compiler.hparams.encoders import read_causal, read_pooling
 from ggufc.compiler.hparams.keys import Keys, architecture_data
 from ggufc.compiler.hparams.layers import read_layers
 from ggufc.compiler.hparams.limits import (
@@ -59,6 +60,8 @@ def read_hparams(metadata: Metadata) -> HParams:
         is_rotated=keys.flag("rope.scaling.finetuned", True),
         rope_sections=read_sections(keys),
         per_layer_dim=keys.integer("embedding_length_per_layer_input", 0, MAX_DIM, 0),
+        is_causal=read_causal(keys),
+        pooling=read_pooling(keys),
         layers=read_layers(keys, n_layers, dim),
     )
 

@@ -17,7 +17,7 @@ from ggufc.compiler.gguf.vocabulary import check_vocabulary
 from ggufc.compiler.hparams import HParams, architecture_data, read_hparams
 from ggufc.compiler.models.network import Network, add_cache
 from ggufc.compiler.models.tensors import ModelTensors
-from ggufc.ir import GRAPH, GraphBuilder, Module, Symbol, Value, verify
+from ggufc.ir import DECODE, EMBED, GRAPH, PREFILL, GraphBuilder, Module, Symbol, Value, verify
 
 SHARED = frozenset({"blocks", "network", "rope", "tensors"})
 
@@ -37,7 +37,8 @@ class Architecture(Protocol):
     """What the file of an architecture offers."""
 
     def forward(self, net: Network) -> Value:
-        """Append the network to the function that `net` builds and return the logits."""
+        """Append the network to the function that `net` builds and return the logits, or in the
+        function `embed` the embeddings of the tokens."""
 
 
 @cache
@@ -62,24 +63,31 @@ def architecture_of(metadata: Metadata) -> Architecture:
 
 
 def build(gguf: GGUFFile, options: GraphOptions) -> Module:
-    """The program of the model in `gguf`: functions `prefill` and `decode` with the contract of
-    docs/architecture.md. GGUFError or ModelError says in one line why there can be none."""
+    """The program of the model in `gguf`: functions `prefill`, `decode` and `embed` with the
+    contract of docs/architecture.md, or `embed` alone where the model is not causal. GGUFError or
+    ModelError says in one line why there can be none."""
     architecture = architecture_of(gguf.metadata)
     check_vocabulary(gguf.metadata)
     hparams = read_hparams(gguf.metadata)
     module = Module(model_name(gguf.metadata), {"arch": hparams.architecture})
     tensors = ModelTensors(gguf, module)
-    limits = {"prefill": Symbol("T", options.max_tokens), "decode": Symbol("B", options.max_batch)}
-    context = context_of(hparams, options)
-    for name, tokens in limits.items():
+    context, most = context_of(hparams, options), max_tokens(hparams, options)
+    for name in (PREFILL, DECODE, EMBED) if hparams.is_causal else (EMBED,):
+        tokens = Symbol("B", options.max_batch) if name == DECODE else Symbol("T", most)
         b = GraphBuilder(module, name)
         add_cache(b, hparams, options.kv_type, context, options.max_batch)
-        rows = Symbol("R", options.max_tokens) if name == "prefill" else None
+        rows = None if name == DECODE else Symbol("R", most)
         net = Network(b, hparams, tensors, tokens, rows, context, options.max_batch)
         b.returns(architecture.forward(net))
     tensors.check_all_used(drafting_layers(hparams))
     verify(module, GRAPH)
     return module
+
+
+def max_tokens(hparams: HParams, options: GraphOptions) -> int:
+    """The most tokens of one call of `prefill` or `embed`: where these are whole texts, as many as
+    one may have."""
+    return options.max_tokens if hparams.is_causal else context_of(hparams, options)
 
 
 def drafting_layers(hparams: HParams) -> tuple[str, ...]:

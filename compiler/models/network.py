@@ -7,7 +7,17 @@ from typing import Any
 from ggufc.compiler.hparams import HParams, LayerParams, Rope
 from ggufc.compiler.models.rope import frequencies
 from ggufc.compiler.models.tensors import ModelTensors
-from ggufc.ir import GraphBuilder, Operand, State, Symbol, TensorType, Value, dtype, round_up
+from ggufc.ir import (
+    EMBED,
+    GraphBuilder,
+    Operand,
+    State,
+    Symbol,
+    TensorType,
+    Value,
+    dtype,
+    round_up,
+)
 from ggufc.ir.numerics import F32Array
 
 CONTEXT_UNIT = 64
@@ -49,16 +59,17 @@ class Network(Scope):
         context: int,
         max_sequences: int,
     ) -> None:
-        """Declare the inputs of the function: one sequence's tokens, or one token a sequence.
-        Positions are below `context`."""
+        """Declare the inputs of the function: one sequence's tokens, one token a sequence, or, in a
+        model that is not causal, the tokens of whole texts. Positions are below `context`."""
         super().__init__(b, hparams, tensors, "")
         self.context = context
         self.max_sequences = max_sequences
         per_token = TensorType((tokens,), dtype("i32"))
         self.tokens = b.input("tokens", per_token)
         self.positions = b.input("positions", per_token)
-        self.sequences = b.input("sequences", per_token)
-        self.lengths = b.input("lengths", per_token) if self.has_long_ropes else None
+        self.sequences = b.input("sequences", per_token) if hparams.is_causal else None
+        has_lengths = self.has_long_ropes or not hparams.is_causal
+        self.lengths = b.input("lengths", per_token) if has_lengths else None
         self.rows = b.input("rows", TensorType((rows,), dtype("i32"))) if rows is not None else None
         self.rope_tables: dict[Rope, Value] = {}
 
@@ -85,13 +96,18 @@ class Network(Scope):
         options: dict[str, Any] = {"scale": rope.scale, "name": f"rope.table{kind}"}
         if has_two_sets:
             divisors = self.rope_divisors(rope, LONG_DIVISORS)
-            if self.lengths is not None:
+            if self.has_long_ropes:
                 long_freqs = frequencies(rope, divisors)
                 options["lengths"] = self.lengths
                 options["long_freqs"] = self.tensors.constant(f"rope.freqs{kind}_long", long_freqs)
                 options["short_context"] = rope.short_context
         table: Value = self.b.rope_table(self.positions, freqs, **options)
         return table
+
+    @property
+    def makes_embeddings(self) -> bool:
+        """Whether the function returns embeddings of tokens, in place of logits."""
+        return self.b.function.name == EMBED
 
     @property
     def has_long_ropes(self) -> bool:
@@ -149,7 +165,9 @@ def add_cache(
     b: GraphBuilder, hparams: HParams, kv_type: str, context: int, sequences: int
 ) -> None:
     """Declare the KV cache of every layer that has one: `context` positions of `sequences`
-    sequences."""
+    sequences. A model that is not causal has none: it sees whole texts at once."""
+    if not hparams.is_causal:
+        return
     s, c = Symbol("S", sequences), Symbol("C", round_up(context, CONTEXT_UNIT))
     for index, params in enumerate(hparams.layers):
         if params.cache != index or params.n_kv_heads == 0:

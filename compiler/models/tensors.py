@@ -153,6 +153,10 @@ class ModelTensors:
             name, TensorType(values.shape, F32), data=values.astype("<f4").tobytes()
         )
 
+    def leave(self, *names: str) -> None:
+        """Let these tensors be there though nothing asks for them."""
+        self.used.update(names)
+
     def check_all_used(self, ignored: tuple[str, ...] = ()) -> None:
         """Refuse a file with tensors that the graph does not use: they must have been meant to
         be used. Names may begin with what is `ignored`."""

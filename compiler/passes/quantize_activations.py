@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ggufc.compiler.pass_manager import Pass
 from ggufc.compiler.passes.matching import are_in_blocks, defining_op
-from ggufc.ir import F32, Function, Module, Op, Rewriter, Value, Weight
+from ggufc.ir import DECODE, F32, Function, Module, Op, Rewriter, Value, Weight
 
 _ACTIVATIONS = {"int8": "q8a", "bf16": "bf16"}
 _LINEARS = ("linear", "linear_glu")
@@ -16,14 +16,14 @@ _PRODUCTS = (*_LINEARS, "expert_linear", "expert_glu")
 
 @dataclass(frozen=True)
 class Compute:
-    """How each function multiplies quantised weights: "int8" or "bf16" (tiles)."""
+    """How functions multiply quantised weights: "int8" or "bf16" (tiles); `embed` as `prefill`."""
 
     prefill: str = "int8"
     decode: str = "int8"
 
     def activation(self, function: str) -> str:
         """The activation's element type in a function: `q8a` or `bf16`."""
-        return _ACTIVATIONS[self.prefill if function == "prefill" else self.decode]
+        return _ACTIVATIONS[self.decode if function == DECODE else self.prefill]
 
     def __post_init__(self) -> None:
         for mode in (self.prefill, self.decode):

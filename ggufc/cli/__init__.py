@@ -30,6 +30,7 @@ COMMANDS = {
     "ir": "print the program of a model at any stage",
     "tokenize": "turn text into token ids, or back",
     "render": "turn messages into the model's prompt",
+    "embed": "turn texts into embeddings",
     "logits": "write the logits that follow token ids",
     "verify": "check a bundle's files and its code against the reference interpreter",
     "bench": "measure prefill, decode, loading and the first token",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ggufc.cli import UsageError, report
 from ggufc.cli.numbers import integer, number
-from ggufc.runtime.errors import ArgumentError
+from ggufc.runtime.errors import ArgumentError, PurposeError
 
 POLICIES = ("literal", "control-only", "reject", "native")
 
@@ -134,11 +134,13 @@ def compile_with_bars(source: Path, destination: Path) -> None:
         compile_model(source, destination, CompileOptions(), force=True, progress=progress)
 
 
-def open_model(arguments: argparse.Namespace, *, sequences: int | None = 1) -> "Model":
-    """The model that `add_model_arguments` describes."""
+def open_model(
+    arguments: argparse.Namespace, *, graph: str = "prefill", sequences: int | None = 1
+) -> "Model":
+    """The model that `add_model_arguments` describes. Raises PurposeError unless it has `graph`."""
     from ggufc.runtime.model import Model
 
-    return Model.load(
+    model = Model.load(
         bundle_path(arguments.model),
         threads=arguments.threads,
         context=arguments.ctx_size,
@@ -146,6 +148,12 @@ def open_model(arguments: argparse.Namespace, *, sequences: int | None = 1) -> "
         isa=arguments.isa,
         mapped=arguments.mmap,
     )
+    try:
+        model.engine.check_graph(graph)
+    except PurposeError:
+        model.close()
+        raise
+    return model
 
 
 def tell_notice(model: "Model") -> None:

@@ -157,6 +157,9 @@ def bundle_text(found: "Manifest", weights: bool) -> str:
         f"options    {pairs(dict(found.options))}",
         f"cache      {position_bytes} bytes a position, {sequence_bytes} a sequence,"
         f" in {len(found.states)} states",
+        f"graphs     {', '.join(found.graphs)}",
+        f"embedding  {found.embedding.width} numbers, pooling"
+        f" {found.embedding.pooling or 'not given: mean'}",
         *prompt_lines(found.prompt),
         "code",
     ]

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="BUNDLE|MODEL.gguf")
     add("--stage", choices=STAGES, help="default: graph; planned with --print-after")
-    add("--graph", choices=("prefill", "decode"), help="one of the two functions only")
+    add("--graph", choices=("prefill", "decode", "embed"), help="one of the functions only")
     add("--format", choices=("text", "dot", "json"), default="text", help="default: text")
     add("-o", "--output", type=Path, metavar="FILE", help="write there, not to standard output")
     add("--print-after", metavar="PASS", help="the program after this pass (its last run) instead")

@@ -3,6 +3,7 @@
 from ggufc.ir.ops import (
     activation,
     attention,
+    bidirectional_attention,
     elementwise,
     embedding,
     experts,
@@ -19,6 +20,7 @@ from ggufc.ir.ops import (
 __all__ = [
     "activation",
     "attention",
+    "bidirectional_attention",
     "elementwise",
     "embedding",
     "experts",

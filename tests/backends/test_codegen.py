@@ -192,7 +192,7 @@ def test_a_module_that_is_not_planned_is_refused() -> None:
 def test_functions_and_inputs_beyond_the_interface_are_refused() -> None:
     found = module()
     found.functions["prefill"].name = "encode"
-    assert "function 'encode' is neither prefill nor decode" in refusal(found)
+    assert "function 'encode' is none of prefill, decode, embed" in refusal(found)
     text = TEXT.format(op="bias_add(%c, @bias)").replace("%positions", "%places")
     assert "input %places is none of the interface's inputs tokens" in refusal(parse_module(text))
 

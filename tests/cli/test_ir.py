@@ -30,7 +30,7 @@ def test_text_parses_and_verifies(
     out, err = capsys.readouterr()
     module = parse_module(out)
     verify(module, stage)
-    assert set(module.functions) == {"prefill", "decode"}
+    assert set(module.functions) == {"prefill", "decode", "embed"}
     assert err == ""
 
 
@@ -62,7 +62,7 @@ def test_json_goes_to_a_file(
     arguments = ["--stage", "planned", "--format", "json", "-o", str(file), "--target", ISA]
     assert main(["ir", str(model), *arguments]) == 0
     graphs = json.loads(file.read_text())["graphs"]
-    assert set(graphs) == {"prefill", "decode"}
+    assert set(graphs) == {"prefill", "decode", "embed"}
     assert capsys.readouterr().out == ""
 
 

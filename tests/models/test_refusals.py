@@ -76,7 +76,7 @@ def test_every_architecture_has_a_forward() -> None:
         ("feed_forward_length", 2**31, "is 2147483648, allowed are 1 to 16777216"),
         ("attention.sliding_window", (-1, "i32"), "is -1, allowed are 0 to"),
         ("attention.sliding_window_pattern", [True], "has 1 values, wanted 2, one for each layer"),
-        ("attention.causal", False, "is False, allowed is only True"),
+        ("pooling_type", 4, "is 4, allowed are 0 (none), 1 (mean), 2 (cls), 3 (last)"),
         ("expert_count", 5000, "is 5000, allowed are 0 to 4096"),
         ("logit_scale", 0.25, "is 0.25, allowed is only 1.0"),
         ("residual_scale", 0.22, "is 0.22"),

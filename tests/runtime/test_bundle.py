@@ -135,9 +135,9 @@ def with_hash(body: bytes) -> bytes:
     ("body", "message"),
     [
         (b"[", "not YAML"),
-        (b"3", "bundle format None, this ggufc reads 2"),
-        (b"format: 1", "bundle format 1, this ggufc reads 2: compile the model again"),
-        (b"format: 2", "missing key 'abi'"),
+        (b"3", "bundle format None, this ggufc reads 3"),
+        (b"format: 2", "bundle format 2, this ggufc reads 3: compile the model again"),
+        (b"format: 3", "missing key 'abi'"),
         (b"format: 2\nx: !!python/name:os.system", "not YAML"),
     ],
 )

@@ -10,6 +10,7 @@ from ggufc.runtime.bundle import (
     MANIFEST,
     WEIGHTS,
     Checksums,
+    Embedding,
     FileEntry,
     Limits,
     Manifest,
@@ -34,13 +35,15 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
     weights = files[WEIGHTS]
     chunks = [weights[i : i + CHUNK] for i in range(0, len(weights), CHUNK)]
     return Manifest(
-        format=2,
+        format=3,
         abi=1,
         ggufc="0.1.0",
         source=Source("a.gguf", 10, "0" * 64),
         options={"kv_type": "bf16", "context": None},
         model=ModelFacts("tiny", "llama", 64, {"n_layers": 2}),
         limits=Limits(tokens=16, rows=16, sequences=2, context=64),
+        graphs=("prefill", "decode", "embed"),
+        embedding=Embedding(width=32, pooling=None),
         objects=(NativeObject("x86-64", "code/x86-64.o", "x86_64", (), 4096),),
         states=(State("blk.0.k", "bf16", 128, 0, "keys", 2),),
         prompt={},

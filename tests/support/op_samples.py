@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -337,6 +338,26 @@ def _attention() -> Iterator[OpSample]:
             poison_unseen(s.sample, positions, sequences)
             settings |= {name: s.weight(name, hq) for name in weights}
             yield s.returns(s.builder.attention(q, *place, *caches, scale=d**-0.5, **settings))
+
+
+@samples_of("bidirectional_attention")
+def _bidirectional_attention() -> Iterator[OpSample]:
+    heads = ((4, 4, 16, 16), (6, 2, 32, 32), (8, 1, 24, 40), (3, 3, 7, 5))
+    texts = {"one": [9], "several": [3, 1, 7, 2], "single": [1]}
+    settings: dict[str, dict[str, Any]] = {
+        "": {}, "window": {"window": 5}, "softcap": {"softcap": 1.5}, "slopes": {},
+    }  # fmt: skip
+    for (name, sizes), label, (hq, hkv, d, dv) in product(texts.items(), settings, heads):
+        s = Sketch("bidirectional_attention", f"{name}-{label}-{d}", tokens=sum(sizes))
+        q = s.floats("q", T, hq, d, spread=2.0)
+        k, v = s.floats("k", T, hkv, d, spread=2.0), s.floats("v", T, hkv, dv)
+        positions = s.integers("positions", [i for size in sizes for i in range(size)])
+        lengths = s.integers("lengths", np.repeat(sizes, sizes).tolist())
+        slopes = s.weight("slopes", hq) if label == "slopes" else None
+        attend = s.builder.bidirectional_attention
+        yield s.returns(
+            attend(q, k, v, positions, lengths, slopes, scale=d**-0.5, **settings[label])
+        )
 
 
 @samples_of("attention_partial")

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel import OpSignature
 from ggufc.backends.llvm.states import LANES, CacheLayout, cache_layout
+from ggufc.ir import F32, max_dim
 
 # Keys whose scores are held at a time: few enough for the first-level cache.
 KEY_BLOCK = 256
 # Few enough rows that two vectors share each factor where there are registers for it.
 _PREFILL_ROWS, _PREFILL_TILES = 8, 3
 _MATRIX_ROWS = 32
+# Rows for which keys are brought into the order of a cache once.
+_TEXT_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
     prefill, has_slopes = signature.phase == "prefill", bool(signature.named("slopes"))
     if prefill and isa.tiles and keys.element.name == "bf16":
         return Plan(*shared, _MATRIX_ROWS, 2, 2, 1, has_slopes, uses_matrices=True)
-    held = isa.registers * isa.vector_bits // (32 * LANES)
+    held = held_sums(isa)
     budget = held * 3 // 4
     rows = min(budget, _PREFILL_ROWS) if prefill else _even(n_heads // keys.n_heads, budget)
     return Plan(
@@ -75,6 +78,34 @@ def make_plan(signature: OpSignature, isa: Isa) -> Plan:
         has_slopes=has_slopes,
         is_memory_bound=not prefill,
     )
+
+
+def make_text_plan(signature: OpSignature, isa: Isa) -> Plan:
+    """Sizes for a signature of `bidirectional_attention`, whose keys and values are float32."""
+    (q,), (k,), (v,) = (signature.named(n) for n in ("q", "k", "v"))
+    (_, heads, width), (_, _, value_width) = k.type.shape, v.type.shape
+    keys = CacheLayout("keys", F32, max_dim(heads), max_dim(width))
+    values = CacheLayout("values", F32, max_dim(heads), max_dim(value_width))
+    option, held = signature.attribute, held_sums(isa)
+    rows = min(held * 3 // 4, _PREFILL_ROWS)
+    return Plan(
+        q.type.max_shape[1],
+        keys,
+        values,
+        option("scale"),
+        option("window"),
+        option("softcap"),
+        rows,
+        next(n for n in (4, 2, 1) if n * rows <= held // 2 or n == 1),
+        _even(values.padded_dim // LANES, max(1, held * 3 // 4 // rows)),
+        tiles=-(-_TEXT_ROWS // rows),
+        has_slopes=bool(signature.named("slopes")),
+    )
+
+
+def held_sums(isa: Isa) -> int:
+    """How many vectors of 16 sums the registers hold."""
+    return isa.registers * isa.vector_bits // (32 * LANES)
 
 
 def _even(count: int, most: int) -> int:

@@ -17,6 +17,12 @@ from ggufc.compiler.models.blocks.attention import (
 )
 from ggufc.compiler.models.blocks.basic import add, linear, scaled, split, width
 from ggufc.compiler.models.blocks.delta import gated_attention, gated_delta
+from ggufc.compiler.models.blocks.encoders import (
+    add_token_types,
+    encoder_layers,
+    projected,
+    wanted_rows,
+)
 from ggufc.compiler.models.blocks.ends import add_positions, embedding, logits
 from ggufc.compiler.models.blocks.experts import experts_of, mixture, mixture_mlp, plain_mixture
 from ggufc.compiler.models.blocks.heads import (
@@ -62,6 +68,7 @@ __all__ = [
     "add",
     "add_branches",
     "add_positions",
+    "add_token_types",
     "alibi_slopes",
     "attend",
     "attention_output",
@@ -72,6 +79,7 @@ __all__ = [
     "convolution",
     "each_head_norms",
     "embedding",
+    "encoder_layers",
     "experts_of",
     "flat",
     "gated",
@@ -96,6 +104,7 @@ __all__ = [
     "post_norm_layers",
     "pre_norm_layers",
     "pre_norm_mixers",
+    "projected",
     "projection_norms",
     "qkv",
     "recurrent_of",
@@ -108,5 +117,6 @@ __all__ = [
     "shares",
     "sloped_attention",
     "split",
+    "wanted_rows",
     "width",
 ]

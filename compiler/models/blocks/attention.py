@@ -21,7 +21,9 @@ def attend(
 ) -> Value:
     """Attention of `q` to the cache, once `k` and `v` are in it, with all heads side by side:
     [T, n_heads * value_dim]. `scale` is the model's own unless given; `slopes` and `sinks`
-    [n_heads] are those of the op."""
+    [n_heads] are those of the op. In a model that is not causal, attention to the whole text."""
+    if not layer.hparams.is_causal:
+        return attend_text(layer, q, k, v, scale, slopes)
     layer.b.emit("kv_write", k, v, layer.net.positions, layer.net.sequences, *layer.caches)
     return look_up(layer, q, scale, slopes, sinks)
 
@@ -43,6 +45,28 @@ def look_up(
         *layer.caches,
         slopes=slopes,
         sinks=sinks,
+        scale=params.attention_scale if scale is None else scale,
+        window=params.window,
+        softcap=layer.hparams.attention_softcap,
+        name="attn",
+    )
+    return flat(layer, "attn", out)
+
+
+def attend_text(
+    layer: Layer, q: Value, k: Value, v: Value, scale: float | None, slopes: Weight | None
+) -> Value:
+    """As `attend`, to all tokens of the text, or in a layer with a window to those that are at most
+    half of it away."""
+    params = layer.params
+    out = layer.emit(
+        "bidirectional_attention",
+        q,
+        k,
+        v,
+        layer.net.positions,
+        layer.net.lengths,
+        slopes=slopes,
         scale=params.attention_scale if scale is None else scale,
         window=params.window,
         softcap=layer.hparams.attention_softcap,

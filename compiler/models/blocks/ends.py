@@ -1,6 +1,7 @@
 """The two ends of a network: tokens become vectors, and vectors become logits."""
 
 from ggufc.compiler.models.blocks.basic import add, rescaled, scaled
+from ggufc.compiler.models.blocks.encoders import projected, wanted_rows
 from ggufc.compiler.models.blocks.norms import Norm, rms_norm
 from ggufc.compiler.models.network import Network
 from ggufc.ir import Value
@@ -26,11 +27,13 @@ def add_positions(net: Network, x: Value) -> Value:
 
 def logits(net: Network, x: Value, norm: Norm = rms_norm, scale: float = 1.0) -> Value:
     """Scores of all tokens of the vocabulary for the rows that are wanted, times `scale`. Without
-    an output matrix the embedding serves as one."""
+    an output matrix the embedding serves as one. Where the function is to make embeddings, these
+    are the rows that the scores would be made of."""
     hp = net.hparams
-    if net.rows is not None:
-        x = net.emit("take_rows", x, net.rows, name="wanted")
-    x = norm(net, "output_norm", x)
+    x = norm(net, "output_norm", wanted_rows(net, x))
+    if net.makes_embeddings:
+        net.tensors.leave("output.weight", "output.scale", "output.bias")
+        return projected(net, x)
     name = "output" if net.tensors.has("output.weight") else "token_embd"
     weight = net.tensors.matrix(f"{name}.weight", hp.vocab_size, hp.dim)
     out = rescaled(net, name, net.emit("linear", x, (weight,), name="logits"))
