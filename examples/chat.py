@@ -24,4 +24,7 @@ def main(bundle: str, *questions: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     main(*sys.argv[1:])

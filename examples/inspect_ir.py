@@ -36,4 +36,7 @@ def main(source: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     main(*sys.argv[1:])

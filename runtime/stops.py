@@ -27,6 +27,10 @@ class StopScanner:
         for index, stop in enumerate(stops):
             if not isinstance(stop, str) or not stop:
                 raise ArgumentError(f"stop string {index} is {stop!r}: expected a non-empty string")
+            if any("\ud800" <= character <= "\udfff" for character in stop):
+                raise ArgumentError(
+                    f"stop string {index} is {stop!r:.60}: it has half of a surrogate pair"
+                )
         self._stops = tuple(stops)
         self._held = ""
 

@@ -3,13 +3,18 @@
 import argparse
 import dataclasses
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ggufc.compiler.inspection import Inspection
-    from ggufc.runtime.bundle import Manifest
+    from ggufc.runtime.bundle import Manifest, State
+
+# What stands before the name of a layer's state.
+LAYER = re.compile(r"^blk\.\d+\.")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +148,13 @@ def shown(text: str, limit: int = 100) -> str:
     return printable(text, limit)
 
 
+def states_text(states: Sequence["State"]) -> str:
+    """The arrays of the cache, those of all layers as one: `30 x k bf16, 30 x v bf16`."""
+    names = (f"{LAYER.sub('', state.name)} {state.dtype}" for state in states)
+    counted = Counter(names)
+    return ", ".join(f"{count} x {shown(name)}" for name, count in counted.items()) or "none"
+
+
 def bundle_text(found: "Manifest", weights: bool) -> str:
     """A bundle, for people."""
     model, source = found.model, found.source
@@ -155,8 +167,8 @@ def bundle_text(found: "Manifest", weights: bool) -> str:
         f"  {pairs(dict(model.hparams))}",
         f"limits     {pairs(dataclasses.asdict(found.limits))}",
         f"options    {pairs(dict(found.options))}",
-        f"cache      {position_bytes} bytes a position, {sequence_bytes} a sequence,"
-        f" in {len(found.states)} states",
+        f"cache      {position_bytes} bytes a position, {sequence_bytes} a sequence:"
+        f" {states_text(found.states)}",
         f"graphs     {', '.join(found.graphs)}",
         f"embedding  {found.embedding.width} numbers, pooling"
         f" {found.embedding.pooling or 'not given: mean'}",

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from ggufc.runtime.prompt.canaries import OK, PARTS, USER
-from ggufc.runtime.prompt.chat import Conversation
+from ggufc.runtime.prompt.chat import Conversation, refuse_media
+from ggufc.runtime.prompt.errors import RequestError
+from ggufc.runtime.prompt.request import media_in
 
 SEPARATOR = "\n"
 """Between the texts of parts that become one text."""
@@ -24,22 +26,29 @@ def fitted(conversation: Conversation, capabilities: Mapping[str, str]) -> Conve
     if takes_text == takes_parts or not isinstance(conversation.messages, list | tuple):
         return conversation
     change = joined_text if takes_text else as_parts
-    return replace(conversation, messages=[_changed(m, change) for m in conversation.messages])
+    messages = [_changed(m, change, number) for number, m in enumerate(conversation.messages)]
+    return replace(conversation, messages=messages)
 
 
-def _changed(message: Any, change: Any) -> Any:
+def _changed(message: Any, change: Any, number: int) -> Any:
     if not isinstance(message, Mapping) or "content" not in message:
         return message
-    return {**message, "content": change(message["content"])}
+    return {**message, "content": change(message["content"], f"messages[{number}].content")}
 
 
-def joined_text(content: Any) -> Any:
-    """The texts of parts with a new line between them; anything that is no list of texts as it
-    is."""
-    if not isinstance(content, list | tuple) or not content:
+def joined_text(content: Any, path: str) -> Any:
+    """The texts of parts with a new line between them; anything that is no list as it is. Raises
+    RequestError for a part that is no text, which the template would print as Python does."""
+    if not isinstance(content, list | tuple):
         return content
+    refuse_media(media_in(content, path))
     texts = [_text_of(part) for part in content]
-    return SEPARATOR.join(texts) if all(isinstance(text, str) for text in texts) else content
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            kind = content[number].get("type") if isinstance(content[number], Mapping) else None
+            found = f"a part of type {kind!r:.40}" if kind else type(content[number]).__name__
+            raise RequestError(f"{path}[{number}]: expected a part of type 'text', found {found}")
+    return SEPARATOR.join(texts)
 
 
 def _text_of(part: Any) -> Any:
@@ -48,6 +57,6 @@ def _text_of(part: Any) -> Any:
     return None
 
 
-def as_parts(content: Any) -> Any:
+def as_parts(content: Any, _path: str = "") -> Any:
     """A text as a list of one part; anything else as it is."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else content

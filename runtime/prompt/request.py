@@ -97,12 +97,7 @@ class Request:
 
     def _note_media(self, content: Any, path: str) -> None:
         """Remember the parts that are no text."""
-        for number, part in enumerate(content if isinstance(content, list | tuple) else ()):
-            if not isinstance(part, Mapping):
-                continue
-            kind = next((key for key in part if key in _MEDIA), part.get("type"))
-            if isinstance(kind, str) and kind in _MEDIA:
-                self.media.append((f"{path}.content[{number}]", kind))
+        self.media += media_in(content, f"{path}.content")
 
     def objects(self, name: str, values: Any) -> list[Any] | None:
         """`tools` or `documents`: a list of objects, or None. Raises RequestError."""
@@ -203,6 +198,17 @@ class Request:
                 marks.append(known[1] if known else part._marks)
         mark = weakest(marks) if marks else self.sources.add(author, path)
         self.known[id(made)] = (weight, mark)
+
+
+def media_in(content: Any, path: str) -> list[tuple[str, str]]:
+    """Path and kind of the parts of a content that are no text."""
+    found = []
+    for number, part in enumerate(content if isinstance(content, list | tuple) else ()):
+        if isinstance(part, Mapping):
+            kind = next((key for key in part if key in _MEDIA), part.get("type"))
+            if isinstance(kind, str) and kind in _MEDIA:
+                found.append((f"{path}[{number}]", kind))
+    return found
 
 
 def is_arguments(path: str) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ggufc.cli import COMMANDS
+from ggufc.runtime.bundle import Bundle
 from tests.support.bundles import END, letters
 from tests.support.cli import Capture, assert_one_line, run_here, run_program
 
@@ -199,3 +200,11 @@ def test_bench_refuses_what_does_not_fit_before_it_measures(
     code, _, err = run_here(capsys, "bench", alphabet, "-p", "0")
     assert code == 2
     assert_one_line(err, "n-prompt 0: expected at least 1")
+
+
+def test_inspect_sums_up_the_cache(alphabet: Path, capsys: Capture) -> None:
+    code, out, _ = run_here(capsys, "inspect", alphabet)
+    assert code == 0
+    (line,) = (line for line in out.splitlines() if line.startswith("cache"))
+    layers = sum(1 for s in Bundle.open(alphabet).manifest.states if s.name.endswith(".k"))
+    assert line.endswith(f" a sequence: {layers} x k f32, {layers} x v f32")

@@ -39,6 +39,16 @@ def test_all_examples_are_tested() -> None:
     assert names == {"compile_and_run.py", "chat.py", "inspect_ir.py", "add_an_op.py"}
 
 
+@pytest.mark.parametrize("name", ["compile_and_run.py", "chat.py", "inspect_ir.py"])
+def test_without_arguments_an_example_says_how_it_is_used(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"python examples/{name} MODEL.gguf" in done.stderr.replace(".ggufc", ".gguf")
+    assert "Traceback" not in done.stderr
+
+
 def test_compile_and_run(tmp_path: Path) -> None:
     source = chain_model([5] * 64).write(tmp_path / "five.gguf")
     for _ in range(2):

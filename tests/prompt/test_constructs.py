@@ -103,6 +103,10 @@ PROBES = {
     "{{ 1.0|tojson }}{{ true|tojson }}{{ none|tojson }}{{ '\\\\'|tojson }}": '1.0truenull"\\\\"',
     "{{ '<t>' + ({'a': '<'}|tojson) + '</t>' }}": '<t>{"a": "<"}</t>',
     "{{ 'é'|tojson(ensure_ascii=False) }}": '"é"',
+    "{{ '\u2028'|tojson }}": '"\u2028"',
+    "{{ {'b': {'a': [1, 1e20]}}|tojson(indent=2) }}": (
+        '{\n  "b": {\n    "a": [\n      1,\n      1e+20\n    ]\n  }\n}'
+    ),
 }  # fmt: skip
 
 

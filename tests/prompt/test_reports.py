@@ -101,8 +101,7 @@ A, B = {"type": "text", "text": "the"}, {"type": "text", "text": "an"}
         (PRINTS, [A], "<the>"),
         (PRINTS, "the", "<the>"),
         (PRINTS, [{"text": "the"}], "<the>"),
-        (PRINTS, [], "<[]>"),
-        (PRINTS, [[A]], "<[[{'type': 'text', 'text': 'the'}]]>"),
+        (PRINTS, [], "<>"),
         (LOOPS, "the", "<the;>"),
         (LOOPS, [A, B], "<the;an;>"),
         (LOOPS, None, "<>"),
@@ -116,6 +115,22 @@ def test_content_as_parts_and_as_text(template: str, content: Any, expected: str
     capabilities = check_template(chat, "chat_template", tokenizer)
     conversation = fitted(Conversation([{"role": "user", "content": content}]), capabilities)
     assert chat.render(conversation).text == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([[A]], r"messages\[0\].content\[0\]: expected a part of type 'text', found list"),
+        ([A, "b"], r"messages\[0\].content\[1\]: expected a part of type 'text', found str"),
+        ([{"type": "odd", "odd": 1}], r"content\[0\]: expected .* found a part of type 'odd'"),
+        ([{"type": "text", "text": 5}], r"content\[0\]: expected .* found a part of type 'text'"),
+        ([A, {"type": "image_url"}], r"content\[1\]: this model reads text only, not 'image_url'"),
+    ],
+)
+def test_parts_that_cannot_become_text_are_named(content: Any, message: str) -> None:
+    conversation = Conversation([{"role": "user", "content": content}])
+    with pytest.raises(RequestError, match=message):
+        fitted(conversation, {"user": "ok", "content as parts": "the parts are printed"})
 
 
 def test_parts_through_the_model(tmp_path: Path) -> None:
@@ -198,6 +213,10 @@ FORBIDS = (
         (["user", "user"], "Conversation roles must alternate"),
         (["assistant"], "Conversation roles must alternate"),
         (["user", "tool", "tool"], "Conversation roles must alternate"),
+        (["system", "system", "user"], "System role not supported"),
+        (["user", "developer"], None),
+        (["developer", "user"], "Conversation roles must alternate"),
+        (["nobody"], "Conversation roles must alternate"),
     ],
 )
 def test_refusals_in_the_templates_own_words(roles: list[str], refusal: str | None) -> None:
