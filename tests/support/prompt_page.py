@@ -10,7 +10,13 @@ from tests.support.prompt_families import FAMILIES, OTHERS, Family
 from tests.support.prompts import fixture
 from tests.support.template_features import Features, Probe
 
-KINDS = {"gpt2": "bytes", "llama": "SentencePiece", "gemma4": "Gemma 4", "bert": "WordPiece"}
+KINDS = {
+    "gpt2": "bytes",
+    "llama": "SentencePiece",
+    "gemma4": "Gemma 4",
+    "bert": "WordPiece",
+    "t5": "Unigram",
+}
 FLAGS = {"nfc": "NFC", "ignore_merges": "whole pieces", "add_bos": "begin token"}
 CAPABILITIES = ("user", "system", "tools", "tool call and result", "content as parts")
 
@@ -93,7 +99,7 @@ def trained(tokenizer: str, family: Family) -> str:
     model, _, pre = tokenizer.partition("/")
     row = pretokenizer(pre) if pre else None
     found = [words for flag, words in FLAGS.items() if row is not None and getattr(row, flag)]
-    kind = {"gpt2": "bpe", "llama": "spm", "bert": "wordpiece"}.get(model, model)
+    kind = {"gpt2": "bpe", "llama": "spm", "bert": "wordpiece", "t5": "unigram"}.get(model, model)
     rules = [
         rule
         for rule in STRIP_RULES
