@@ -28,8 +28,10 @@ def emit_bidirectional_attention(k: Kernel) -> None:
     plan = attention.plan
     tokens = max(1, plan.rows * plan.tiles // plan.group)
     blocks = (k.n + (tokens - 1)) // tokens
-    begin, end = k.share(blocks * plan.keys.n_heads)
-    with f.loop(end, begin, name="item") as item:
+    with (
+        k.shares(blocks * plan.keys.n_heads) as (begin, end),
+        f.loop(end, begin, name="item") as item,
+    ):
         head, first = item // blocks, item % blocks * tokens
         stop = f.smin(first + tokens, k.n)
         with f.loop(stop, first, name="token") as token:
