@@ -1,0 +1,160 @@
+"""`ggufc embed`: its forms of input and output, and what other commands say of an encoder."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggufc.compiler.driver import compile_model
+from ggufc.compiler.options import CompileOptions
+from tests.support.cli import Capture, assert_one_line, run_here
+from tests.support.embeddings import cosine, embedding_fixture
+
+TEXT = "The quick brown fox jumps over the lazy dog."
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("embed") / "bert.ggufc"
+    compile_model(embedding_fixture("bert").path, path, CompileOptions())
+    return path
+
+
+def test_a_list_for_each_text(bert: Path, capsys: Capture) -> None:
+    code, out, err = run_here(capsys, "embed", bert, TEXT, "hello")
+    assert (code, err) == (0, "")
+    rows = np.array([json.loads(line) for line in out.splitlines()], np.float32)
+    assert rows.shape == (2, 32)
+    for row, text in zip(rows, embedding_fixture("bert").texts, strict=False):
+        assert cosine(row, text.mean) > 0.999999
+        assert abs(np.linalg.norm(row) - 1) < 1e-6
+
+
+def test_one_json_object(bert: Path, capsys: Capture) -> None:
+    _, out, _ = run_here(capsys, "embed", bert, "hello", "a", "--json", "--pooling", "cls")
+    report = json.loads(out)
+    assert set(report.pop("timings")) == {"load_s", "embed_s"}
+    assert np.shape(report.pop("embeddings")) == (2, 32)
+    tokens = sum(len(embedding_fixture("bert").texts[i].ids) for i in (1, 4))
+    assert report == {"pooling": "cls", "normalized": True, "usage": {"prompt_tokens": tokens}}
+
+
+def test_vectors_of_tokens(bert: Path, capsys: Capture) -> None:
+    _, out, _ = run_here(capsys, "embed", bert, TEXT, "--pooling", "none", "--no-normalize")
+    found = np.array(json.loads(out))
+    assert np.abs(found - embedding_fixture("bert").texts[0].hidden).max() < 1e-4
+
+
+def test_a_numpy_file(bert: Path, capsys: Capture, tmp_path: Path) -> None:
+    output = tmp_path / "out.npy"
+    code, out, err = run_here(capsys, "embed", bert, "a", "b", "--dimensions", "7", "-o", output)
+    assert (code, out, err) == (0, "", "")
+    found = np.load(output)
+    assert found.dtype == np.float32
+    assert found.shape == (2, 7)
+
+
+def test_texts_are_lines_of_a_file_or_of_standard_input(
+    bert: Path, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"hello\n\nwhat is it?\r\n"
+    (tmp_path / "texts").write_bytes(content)
+    _, expected, _ = run_here(capsys, "embed", bert, "hello", "", "what is it?")
+    assert run_here(capsys, "embed", bert, "-f", tmp_path / "texts")[1] == expected
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert run_here(capsys, "embed", bert)[1] == expected
+
+
+def test_requests_line_by_line(bert: Path, capsys: Capture, tmp_path: Path) -> None:
+    requests = [
+        {"text": "hello"},
+        {"text": "hello", "pooling": "none", "dimensions": 3},
+        {"text": "sea " * 200},
+        {"text": "sea " * 200, "truncate": True},
+        {"text": 1},
+        {"texts": "a"},
+        {"text": "a", "size": 1},
+        {"text": "a", "pooling": "max"},
+    ]
+    lines = [*map(json.dumps, requests), "", "not JSON"]
+    (tmp_path / "in").write_text("\n".join(lines) + "\n")
+    code, out, err = run_here(capsys, "embed", bert, "--jsonl", tmp_path / "in")
+    assert (code, err) == (0, "")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [sorted(result) for result in found[:2]] == [["embedding", "tokens"]] * 2
+    assert np.shape(found[1]["embedding"]) == (found[1]["tokens"], 3)
+    assert found[3]["tokens"] == 96
+    messages = [found[i]["error"]["message"] for i in (2, 4, 5, 6, 7, 8)]
+    for message, expected in zip(
+        messages,
+        (
+            "text 1 of 1: 202 tokens do not fit a context of 96",
+            "text: expected str, found 1",
+            'expected an object with "text"',
+            "unknown key 'size'; the keys are text, pooling",
+            "pooling 'max': allowed are none, mean, cls, last",
+            "not JSON",
+        ),
+        strict=True,
+    ):
+        assert message.startswith(expected), message
+
+
+def test_long_texts_are_errors_or_cut(bert: Path, capsys: Capture) -> None:
+    code, out, err = run_here(capsys, "embed", bert, "a", "sea " * 200)
+    assert (code, out) == (1, "")
+    assert_one_line(err, "text 2 of 2: 202 tokens", "context of 96", "truncate")
+    assert run_here(capsys, "embed", bert, "sea " * 200, "--truncate")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("a", "-f", "x"), "TEXT and -f exclude each other"),
+        (("a", "--json", "-o", "x"), "--json and -o exclude each other"),
+        (("a", "-o", "x", "--pooling", "none"), "excludes pooling none"),
+        (("a", "--pooling", "max"), "invalid choice: 'max'"),
+        (("a", "--dimensions", "1_0"), "'1_0' is not an integer"),
+    ],
+)
+def test_usage(arguments: tuple[str, ...], expected: str, bert: Path, capsys: Capture) -> None:
+    code, out, err = run_here(capsys, "embed", bert, *arguments)
+    assert (code, out) == (2, "")
+    assert_one_line(err, expected)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "-p", "a"),
+        ("chat",),
+        ("logits", "--ids", "1,2", "-o", "-"),
+        ("bench",),
+    ],
+)
+def test_an_encoder_is_for_embed(command: tuple[str, ...], bert: Path, capsys: Capture) -> None:
+    code, out, err = run_here(capsys, command[0], bert, *command[1:])
+    assert (code, out) == (1, "")
+    assert_one_line(err, "tiny-bert (bert) is an encoder", "embeddings", "use embed")
+
+
+def test_inspect_tells_what_a_bundle_can_do(bert: Path, capsys: Capture) -> None:
+    _, out, _ = run_here(capsys, "inspect", bert)
+    assert "graphs     embed\n" in out
+    assert "embedding  32 numbers, pooling mean\n" in out
+    assert "ChatML" not in out
+    _, out, _ = run_here(capsys, "inspect", embedding_fixture("bert").path)
+    assert "bert: supported" in out
+    assert "ChatML" not in out
+
+
+def test_compiling_an_encoder_says_nothing_of_templates(capsys: Capture, tmp_path: Path) -> None:
+    code, _, err = run_here(
+        capsys, "compile", embedding_fixture("bert").path, "-o", tmp_path / "x.ggufc"
+    )
+    assert code == 0
+    assert_one_line(err, "MB for")
