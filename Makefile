@@ -8,12 +8,14 @@ MODEL := $(CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
 GEMMA := $(CACHE)/gemma-3-270m-q4_k_m.gguf
 BUNDLE := $(CACHE)/SmolLM2-135M-Instruct.ggufc
 # What `make bench` measures beside the two models that it downloads; made with random weights.
-RANDOM_MODELS ?= qwen3-0.6b
+RANDOM = $(CACHE)/random
+RANDOM_MODELS ?= $(foreach mix,q4_0 q4_k_m q8_0,$(RANDOM)/qwen3-0.6b-$(mix).gguf) \
+	$(RANDOM)/llama-3.2-1b-q4_k_m.gguf $(RANDOM)/qwen2.5-1.5b-q4_k_m.gguf
 PROMPT ?= Why is the sky blue? Answer in one sentence.
 SYSTEM ?= You answer questions, and complete sentences that are not finished.
 export PROMPT SYSTEM
 
-.PHONY: help setup run test check lint types bench clean
+.PHONY: help setup run test check lint types bench bench-check clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,7 +23,8 @@ help:
 	@echo "make setup               make the virtual environment $(VENV)"
 	@echo "make test                run the tests"
 	@echo "make check               lint, types and tests"
-	@echo "make bench               compare with llama.cpp on this machine"
+	@echo "make bench               compare with llama.cpp and others on this machine"
+	@echo "make bench-check         compare what that measured with the recorded baseline"
 	@echo "make clean               remove what the other targets made"
 
 setup: $(VENV)/.installed
@@ -70,13 +73,18 @@ types: setup
 	@for part in ggufc/* ir compiler backends tokenizer runtime; do \
 		ln -s ../../$$part .typecheck/ggufc/; done
 	@ln -s ../tests ../examples ../benchmarks .typecheck/
-	cd .typecheck && ../$(BIN)/mypy --config-file ../pyproject.toml -p ggufc -p tests -p examples
+	cd .typecheck && MYPYPATH=benchmarks ../$(BIN)/mypy --config-file ../pyproject.toml \
+		-p ggufc -p tests -p examples
 	cd .typecheck && MYPYPATH=.:benchmarks ../$(BIN)/mypy --config-file ../pyproject.toml \
 		benchmarks/*.py
 
 bench: $(MODEL) $(GEMMA)
-	$(BIN)/python benchmarks/make_models.py $(CACHE)/random $(RANDOM_MODELS)
-	$(BIN)/python benchmarks/compare.py $(MODEL) $(GEMMA) $(CACHE)/random/*.gguf
+	$(BIN)/python benchmarks/make_models.py $(RANDOM) qwen3-0.6b
+	$(BIN)/python benchmarks/make_models.py $(RANDOM) llama-3.2-1b qwen2.5-1.5b --types q4_k_m
+	$(BIN)/python benchmarks/compare.py $(MODEL) $(GEMMA) $(RANDOM_MODELS)
+
+bench-check:
+	$(BIN)/python benchmarks/check.py
 
 clean:
 	rm -rf $(VENV) $(CACHE) .typecheck build *.egg-info

@@ -1,142 +1,155 @@
-"""Time ggufc and llama.cpp side by side on the same files, interleaved, and print medians and
-ratios.
+"""Time ggufc and its peers side by side on the same files, interleaved.
 
     python benchmarks/compare.py MODEL.gguf [...] [--peers native-2m avx512] [--rounds 5]
 
-Every round runs each contestant once, in turn, each in its own process; a ratio is the median of
-the rounds' ratios, so that a machine whose speed drifts does not favour anyone.
+Every round runs each contestant once, in turn, each in a process of its own. Each model gets a JSON
+file with all that was measured; of all files in the folder of results, a page in Markdown and a
+picture are made. Models can be measured by several commands: the page is made of all of them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from statistics import median
-from typing import Any
 
-from peers import PEERS, Peer, ensure
+from bundles import ensure_bundle
+from contestants import TASKS, Contestant, ContestantError, Ours, PeerContestant, Settings, run
+from machine import load, machine
+from peers import HERE, PEERS, ensure
+from plot import plot
+from report import PLOT, page
+from results import Results, Round, level_of, load_all
+from work import graph_work
 
-HERE = Path(__file__).parent
-Figures = dict[str, list[float]]  # "prefill" and "decode": tokens per second, one a round
+from ggufc.backends.llvm.detect import host_isas
 
-
-def time_ggufc(bundle: Path, args: argparse.Namespace) -> tuple[float, float]:
-    """Prefill and decode speed of one process of ours."""
-    command = [sys.executable, "-m", "ggufc", "bench", str(bundle), "--json", "-r", "1"]
-    command += ["-p", str(args.prompt), "-n", str(args.generate), "-t", str(args.threads)]
-    if args.isa:
-        command += ["--isa", args.isa]
-    out = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return out["prefill"]["tok_s"][0], out["decode"]["tok_s"][0]
+LEVELS = ("avx512", "avx2")
 
 
-def time_peer(
-    peer: Peer, python: Path, model: Path, args: argparse.Namespace
-) -> tuple[float, float]:
-    """Prefill and decode speed of one process of the peer."""
-    command = [str(python), str(HERE / "peer_llama_cpp.py"), str(model)]
-    command += ["--prompt", str(args.prompt), "--generate", str(args.generate)]
-    command += ["--threads", str(args.threads)]
-    run = subprocess.run(
-        command, check=True, capture_output=True, text=True, env=peer.environment()
-    )
-    out = json.loads(run.stdout.splitlines()[-1])
-    return out["prefill_tok_s"][0], out["decode_tok_s"][0]
+def default_isas() -> list[str]:
+    """The best instruction set of this machine, and the best of each level that peers are built
+    for."""
+    here = host_isas()
+    isas = here[:1]
+    for level in LEVELS:
+        best = next((isa for isa in here if level_of(isa) == level), None)
+        isas += [best] if best is not None and best not in isas else []
+    return isas
 
 
-def compile_bundle(model: Path, cache: Path) -> Path:
-    """The model's bundle for this machine, compiled once."""
-    bundle = cache / f"{model.stem}.ggufc"
-    if not bundle.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "ggufc", "compile", str(model), "-o", str(bundle)]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-    return bundle
+def default_peers() -> list[str]:
+    """The peers whose instructions this machine has."""
+    levels = {"native", *(level_of(isa) for isa in host_isas())}
+    return [peer.name for peer in PEERS.values() if peer.level in levels]
 
 
-def compare(model: Path, args: argparse.Namespace) -> dict[str, Figures]:
-    """All rounds of one model."""
-    bundle = compile_bundle(model, args.cache / "bundles")
+def contestants(
+    args: argparse.Namespace, settings: Settings, bundles: dict[Path, Path]
+) -> list[Contestant]:
+    """Everyone who is timed, ours first. Builds the peers that are not there yet."""
+    ours: list[Contestant] = [
+        Ours("ggufc" if i == 0 else f"ggufc-{isa}", isa, bundles, settings)
+        for i, isa in enumerate(args.isas)
+    ]
     peers = [PEERS[name] for name in args.peers]
-    pythons = {peer.name: ensure(peer, args.cache / "peers") for peer in peers}
-    figures: dict[str, Figures] = {
-        name: {"prefill": [], "decode": []} for name in ("ggufc", *pythons)
-    }
+    root = args.cache / "peers"
+    return ours + [PeerContestant(peer, ensure(peer, root), settings) for peer in peers]
+
+
+def measure(
+    model: Path, everyone: list[Contestant], args: argparse.Namespace, settings: Settings
+) -> None:
+    """All rounds of one model; its file is written after each."""
+    path = args.results / f"{model.stem}.json"
+    results = Results(
+        model.stem,
+        model.stat().st_size,
+        machine(),
+        asdict(settings),
+        {one.name: one.describe() for one in everyone},
+        work={
+            one.name: graph_work(one.bundles[model], one.isa, settings)
+            for one in everyone
+            if isinstance(one, Ours)
+        },
+    )
     for number in range(args.rounds):
-        print(f"{model.stem}: round {number + 1} of {args.rounds}", file=sys.stderr)
-        _record(figures["ggufc"], time_ggufc(bundle, args))
-        for peer in peers:
-            _record(figures[peer.name], time_peer(peer, pythons[peer.name], model, args))
+        print(f"{model.stem}: round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
+        before = load()
+        limits = measured_limits(everyone, settings.threads)
+        figures = one_round(model, everyone, args.tasks, results.errors)
+        results.rounds.append(Round(before, load(), limits, figures))
+        results.save(path)
+
+
+def measured_limits(
+    everyone: list[Contestant], threads: int
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What the machine can do now, by instruction set."""
+    isas = [one.isa for one in everyone if isinstance(one, Ours)]
+    script = str(HERE / "limits.py")
+    return {isa: run([sys.executable, script, isa, str(threads)]) for isa in isas}
+
+
+def one_round(
+    model: Path, everyone: list[Contestant], tasks: list[str], errors: dict[str, str]
+) -> dict[str, dict[str, float]]:
+    """Each task, by each contestant in turn; who failed once is left out from then on."""
+    figures: dict[str, dict[str, float]] = {one.name: {} for one in everyone}
+    for task in tasks:
+        for one in everyone:
+            if one.name in errors:
+                continue
+            try:
+                figures[one.name] |= one.measure(task, model)
+            except ContestantError as error:
+                errors[one.name] = str(error)
+                print(f"{one.name}: {error}", file=sys.stderr, flush=True)
     return figures
 
 
-def _record(figures: Figures, speeds: tuple[float, float]) -> None:
-    figures["prefill"].append(speeds[0])
-    figures["decode"].append(speeds[1])
+def write_page(folder: Path) -> Path:
+    """The page and the picture of all results in the folder."""
+    all_results = load_all(folder)
+    (folder / PLOT).write_text(plot(all_results))
+    (folder / "README.md").write_text(page(all_results))
+    return folder / "README.md"
 
 
-def table(name: str, figures: dict[str, Figures]) -> str:
-    """Medians (lowest to highest) and our median ratio to each contestant."""
-    lines = [
-        f"{name}",
-        f"  {'':14}{'prefill tok/s':>26}{'ours/':>8}{'decode tok/s':>26}{'ours/':>8}",
-    ]
-    for contestant, speeds in figures.items():
-        cells = [f"  {contestant:14}"]
-        for phase in ("prefill", "decode"):
-            values = speeds[phase]
-            spread = f"{median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
-            cells.append(f"{spread:>26}{ratio(figures, contestant, phase):>8.2f}")
-        lines.append("".join(cells))
-    return "\n".join(lines)
-
-
-def ratio(figures: dict[str, Figures], contestant: str, phase: str) -> float:
-    """The median over rounds of our speed over the contestant's."""
-    pairs = zip(figures["ggufc"][phase], figures[contestant][phase], strict=True)
-    return median(ours / theirs for ours, theirs in pairs)
-
-
-def conditions(args: argparse.Namespace) -> dict[str, Any]:
-    """What the figures were measured on."""
-    cpuinfo = Path("/proc/cpuinfo")
-    names = [s for s in cpuinfo.read_text().splitlines() if s.startswith("model name")]
-    return {
-        "processor": names[0].split(":", 1)[1].strip() if names else platform.processor(),
-        "processors": os.cpu_count(),
-        "load_average": os.getloadavg(),
-        "threads": args.threads,
-        "prompt_tokens": args.prompt,
-        "generated_tokens": args.generate,
-        "peers": {name: PEERS[name].cmake_args for name in args.peers},
-    }
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("models", nargs="*", type=Path, metavar="MODEL.gguf")
+    add("--peers", nargs="*", choices=list(PEERS), default=default_peers())
+    add("--isas", nargs="*", default=default_isas(), help="default: the best of each level")
+    add("--tasks", nargs="*", choices=TASKS, default=list(TASKS))
+    add("--rounds", type=int, default=5)
+    add("--cache", type=Path, default=HERE.parent / ".cache", help="peers and bundles")
+    add("--results", type=Path, help="folder of results (default: benchmarks/results in the cache)")
+    add("--prepare", action="store_true", help="build peers and bundles, and measure nothing")
+    for name, value in asdict(Settings()).items():
+        add(f"--{name}", type=int, default=value)
+    args = parser.parse_args()
+    args.results = args.results or args.cache / "benchmarks" / "results"
+    return args
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("models", nargs="+", type=Path)
-    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=["native", "native-2m"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--prompt", type=int, default=512)
-    parser.add_argument("--generate", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--isa", help="run ours at this instruction set instead of the best")
-    parser.add_argument("--cache", type=Path, default=HERE.parent / ".cache")
-    parser.add_argument("--json", type=Path, help="also write everything measured here")
-    args = parser.parse_args()
-    before = conditions(args)
-    print(json.dumps(before), file=sys.stderr)
-    results = {}
+    """Measure, and write what was found."""
+    args = arguments()
+    settings = Settings(**{name: getattr(args, name) for name in asdict(Settings())})
+    args.results.mkdir(parents=True, exist_ok=True)
+    bundles: dict[Path, Path] = {}
+    everyone = contestants(args, settings, bundles)
     for model in args.models:
-        results[model.stem] = compare(model, args)
-        print(table(model.stem, results[model.stem]), flush=True)
-    if args.json:
-        args.json.write_text(json.dumps({"conditions": before, "results": results}, indent=1))
+        bundles[model] = ensure_bundle(model, args.cache / "benchmarks" / "bundles", args.isas)
+    for model in args.models if not args.prepare else ():
+        measure(model, everyone, args, settings)
+    if not args.prepare:
+        print(write_page(args.results))
     return 0
 
 

@@ -125,6 +125,7 @@ def measure(model: "Model", arguments: argparse.Namespace) -> dict[str, Any]:
             "tok_s": decode,
         },
         "python_share": python_shares(model, min(PYTHON_TOKENS, model.engine.context // 2)),
+        "weights_on_huge_pages": model.engine.huge_weights,
         "load_s": model.load_seconds,
     }
 

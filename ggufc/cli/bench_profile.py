@@ -25,7 +25,6 @@ class Profile:
 
     limits: Limits
     bounds: Bounds
-    huge_weights: float | None
     graphs: tuple[GraphProfile, ...]
 
 
@@ -37,9 +36,8 @@ def measure(model: "Model", arguments: argparse.Namespace) -> Profile:
     prefill = profiler.prefill(work, arguments.n_prompt, repetitions)
     work.fill(arguments.depth)
     decode = profiler.decode(work, arguments.n_gen, arguments.depth, repetitions)
-    huge = engine.huge_weights
     limits = machine_limits(engine.isa, engine.threads, again=arguments.measure_again)
-    return Profile(limits, Bounds(limits, weight_pages(huge)), huge, (prefill, decode))
+    return Profile(limits, Bounds(limits, weight_pages(engine.huge_weights)), (prefill, decode))
 
 
 def as_json(profile: Profile) -> dict[str, Any]:
@@ -48,7 +46,6 @@ def as_json(profile: Profile) -> dict[str, Any]:
     return {
         "processor": processor(),
         "limits": report.limits_data(profile.limits),
-        "weights_on_huge_pages": profile.huge_weights,
         "profile": graphs,
     }
 
