@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bundles import bundle_of
+from tests.support.embeddings import embedding_fixture
 from tests.support.shared import ROOT
 from tests.support.tiny_gguf import chain_model, tiny_model
 
@@ -36,10 +37,25 @@ def model(tmp_path: Path) -> Path:
 
 def test_all_examples_are_tested() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"}
-    assert names == {"compile_and_run.py", "chat.py", "inspect_ir.py", "add_an_op.py"}
+    assert names == {
+        "compile_and_run.py",
+        "chat.py",
+        "embed.py",
+        "inspect_ir.py",
+        "add_an_op.py",
+    }
 
 
-@pytest.mark.parametrize("name", ["compile_and_run.py", "chat.py", "inspect_ir.py"])
+def test_embed(tmp_path: Path) -> None:
+    source = embedding_fixture("bert").path
+    texts = ("reading", "the sea", "read more")
+    lines = run_example(tmp_path, "embed.py", source, "read more", *texts).splitlines()
+    assert lines[0] == "1.000 read more"
+    assert {line.partition(" ")[2] for line in lines} == set(texts)
+    assert [line[:5] for line in lines] == sorted((line[:5] for line in lines), reverse=True)
+
+
+@pytest.mark.parametrize("name", ["compile_and_run.py", "chat.py", "embed.py", "inspect_ir.py"])
 def test_without_arguments_an_example_says_how_it_is_used(name: str) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, check=False
