@@ -24,11 +24,13 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "attention.clamp_kqv": (0.0,),
     "attention.max_alibi_bias": (0.0,),
     "attention.shared_kv_layers": (0,),
+    "attention.temperature_scale": (0.0,),
     "embedding_length_per_layer_input": (0,),
     "embedding_scale": (0.0, 1.0),
     "expert_count": (0,),
     "logit_scale": (0.0, 1.0),
     "residual_scale": (0.0, 1.0),
+    "rope.scaling.alpha": (0.0, 1.0),
     "use_parallel_residual": (False,),
 }
 

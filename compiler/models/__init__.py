@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from ggufc.compiler.errors import ModelError, quoted
 from ggufc.compiler.gguf import GGUFFile, Metadata
+from ggufc.compiler.gguf.purpose import check_purpose
 from ggufc.compiler.gguf.vocabulary import check_vocabulary
 from ggufc.compiler.hparams import HParams, architecture_data, read_hparams
 from ggufc.compiler.models.network import Network, add_cache
@@ -51,7 +52,9 @@ def architectures() -> dict[str, str]:
 
 
 def architecture_of(metadata: Metadata) -> Architecture:
-    """The architecture that `metadata` names; a ModelError lists the known ones."""
+    """The architecture that `metadata` names; a ModelError lists the known ones, or says what a
+    file without a model holds instead."""
+    check_purpose(metadata)
     name = metadata.get_str("general.architecture")
     known = architectures()
     if name not in known:
@@ -67,6 +70,8 @@ def build(gguf: GGUFFile, options: GraphOptions) -> Module:
     contract of docs/architecture.md, or `embed` alone where the model is not causal. GGUFError or
     ModelError says in one line why there can be none."""
     architecture = architecture_of(gguf.metadata)
+    if not gguf.tensors:
+        raise ModelError(f"{gguf.label}: the file has no tensors, only metadata")
     check_vocabulary(gguf.metadata)
     hparams = read_hparams(gguf.metadata)
     module = Module(model_name(gguf.metadata), {"arch": hparams.architecture})

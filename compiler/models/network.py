@@ -90,7 +90,8 @@ class Network(Scope):
     def new_rope_table(self, rope: Rope, kind: str) -> Value:
         """Cosines and sines by the frequencies of `rope`, of which long sequences may have their
         own; `kind` is the end of their names."""
-        has_two_sets = rope.divided and self.tensors.has(SHORT_DIVISORS)
+        sets = (SHORT_DIVISORS, LONG_DIVISORS)
+        has_two_sets = rope.divided and any(self.tensors.has(name) for name in sets)
         divisors = self.rope_divisors(rope, SHORT_DIVISORS if has_two_sets else ROPE_DIVISORS)
         freqs = self.tensors.constant(f"rope.freqs{kind}", frequencies(rope, divisors))
         options: dict[str, Any] = {"scale": rope.scale, "name": f"rope.table{kind}"}
@@ -121,9 +122,9 @@ class Network(Scope):
         return len({params.rope for params in self.hparams.layers}) > 1
 
     def rope_divisors(self, rope: Rope, name: str) -> F32Array | None:
-        """What the tensor `name` divides the frequencies by, one number a pair, if the file has it
-        and means it for `rope`."""
-        if not rope.divided or not self.tensors.has(name):
+        """What the tensor `name` divides the frequencies by, one number a pair, if the file means
+        it for `rope`; where it has the divisors of one length of sequences, it needs both."""
+        if not rope.divided or (name == ROPE_DIVISORS and not self.tensors.has(name)):
             return None
         divisors = self.tensors.vector_values(name, rope.dim // 2)
         low, high = DIVISOR_RANGE

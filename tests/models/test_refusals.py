@@ -17,6 +17,7 @@ from ggufc.compiler.models import GraphOptions, architectures, build
 from ggufc.compiler.sources import weight_bytes
 from ggufc.ir import F32, Rows, TensorType, Weight, dtype
 from tests.support.shared import require_shared
+from tests.support.small_models import small_model
 from tests.support.tiny_gguf import TinyModel, TinyTensor, tiny_model
 
 
@@ -235,3 +236,70 @@ def test_bytes_of_weights(tmp_path: Path) -> None:
         weight_bytes(gguf, Weight("qkv", TensorType((64, 64), F32), tuple(names)))
     with pytest.raises(ModelError, match="is of type f32, weight 'x' is of type f16"):
         weight_bytes(gguf, Weight("x", TensorType((64, 64), dtype("f16")), (names[0],)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "holds"),
+    [
+        ("general.type", "adapter", "an adapter to a model's weights (LoRA)"),
+        ("general.type", "imatrix", "statistics for quantising a model"),
+        ("general.type", "mmproj", "a projector of images or sound"),
+        ("general.architecture", "clip", "a projector of images or sound"),
+        ("general.architecture", "controlvector", "directions to steer a model with"),
+    ],
+)
+def test_what_goes_with_a_model_is_no_model(
+    key: str, value: str, holds: str, tmp_path: Path
+) -> None:
+    model = tiny_model()
+    model.metadata[key] = value
+    assert refusal(model, tmp_path) == (
+        f"{key} is '{value}': the file holds {holds}; supported are models of language alone"
+    )
+
+
+def test_a_vocabulary_alone_is_no_model(tmp_path: Path) -> None:
+    model = tiny_model()
+    model.tensors.clear()
+    assert refusal(model, tmp_path) == "the file has no tensors, only metadata"
+
+
+@pytest.mark.parametrize("length", ["short", "long"])
+def test_divisors_of_one_length_need_those_of_the_other(length: str, tmp_path: Path) -> None:
+    model = small_model("phi3-longrope")
+    name = f"rope_factors_{length}.weight"
+    size = model.tensors.pop(name).shape[0]
+    assert refusal(model, tmp_path) == f"tensor '{name}' is missing, wanted with shape [{size}]"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("mixtral", {"llama.expert_gating_func": 9}, "is 9, allowed are 1 to 3"),
+        ("mixtral", {"llama.expert_used_count": 99}, "is 99, allowed are 1 to 4"),
+        ("lfm2", {"lfm2.shortconv.l_cache": 1}, "is 1, allowed are 2 to 64"),
+        ("exaone4", {"exaone4.rope.scaling.type": "ntk"}, "is 'ntk', allowed are 'none', 'linear'"),
+        (
+            "deepseek2-yarn",
+            {"deepseek2.attention.temperature_scale": 0.1},
+            "is 0.1, allowed is only 0.0: nothing else is supported",
+        ),
+        (
+            "hunyuan-dense",
+            {"hunyuan-dense.rope.scaling.alpha": 3.0},
+            "is 3.0, allowed is only 1.0: nothing else is supported",
+        ),
+        (
+            "apertus",
+            {"apertus.attn_logit_softcapping": -1.0},
+            "is -1.0, allowed are numbers above 0 up to 1e+06",
+        ),
+    ],
+)
+def test_keys_of_other_architectures(
+    name: str, changes: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    model = small_model(name)
+    model.metadata |= changes
+    (key,) = changes
+    assert refusal(model, tmp_path).startswith(f"key '{key}' {expected}")
