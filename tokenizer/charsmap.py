@@ -23,6 +23,8 @@ _VALUE_MASK = 0x7FFFFFFF
 _LONGEST_GRAPHEME = 5
 _CACHE_ENTRIES = 1 << 16
 _GRAPHEMES = regex.compile(r"\X")
+# The same, but runs of printable ASCII in one piece, without a last one that marks may follow.
+_RUNS = regex.compile(r"[ -~]+(?=[ -~]|\Z)|\X")
 
 
 class CharsMap:
@@ -36,10 +38,12 @@ class CharsMap:
         if self._units and not self._replacements.endswith(b"\0"):
             raise SpecError(f"{_KEY} ends inside a replacement")
         self._known: dict[str, str] = {}
+        plain = all(self._character(chr(code)) == chr(code) for code in range(32, 127))
+        self._parts = _RUNS if plain else _GRAPHEMES
 
     def normalize(self, text: str) -> str:
         """The text with everything replaced that the map knows."""
-        return "".join(map(self._grapheme, _GRAPHEMES.findall(text)))
+        return "".join(map(self._grapheme, self._parts.findall(text)))
 
     def _grapheme(self, grapheme: str) -> str:
         replaced = self._known.get(grapheme)
@@ -52,6 +56,8 @@ class CharsMap:
         return replaced
 
     def _replaced(self, grapheme: str) -> str:
+        if self._parts is _RUNS and grapheme.isascii() and grapheme.isprintable():
+            return grapheme
         data = grapheme.encode("utf-8", "surrogateescape")
         whole = self._shortest(data) if len(data) <= _LONGEST_GRAPHEME else None
         if whole is not None:

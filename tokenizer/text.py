@@ -37,4 +37,6 @@ def cleaned_up(text: str) -> str:
 
 def fused(ids: list[int], token: int) -> list[int]:
     """The ids with neighbouring occurrences of one token as one."""
+    if ids.count(token) < 2:
+        return ids
     return [t for i, t in enumerate(ids) if not (i and t == token == ids[i - 1])]

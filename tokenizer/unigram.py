@@ -7,6 +7,8 @@ words at any white space, such as U+0085, that the map leaves.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import regex
 
 from ggufc.tokenizer.charsmap import CharsMap
@@ -36,7 +38,7 @@ class UnigramModel:
         self._charsmap = CharsMap(blob) if blob else None
         scores = spec.arrays["scores"].astype(float).tolist()
         self._pieces = _pieces(spec, scores)
-        self._sizes = sorted({1, *map(len, self._pieces)})
+        self._longer = _sizes_by_head(self._pieces)
         normal = [scores[i] for i in (spec.types == TokenType.NORMAL).nonzero()[0]]
         self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
         self._known: dict[str, list[int]] = {}
@@ -88,16 +90,19 @@ class UnigramModel:
         best = [float("-inf")] * (size + 1)
         came = [(0, self._unknown)] * (size + 1)
         best[0] = 0.0
+        known, missing = self._pieces.get, (self._unknown, self._unknown_score)
         for start in range(size):
-            for length in self._sizes:
+            here = best[start]
+            token, score = known(word[start], missing)
+            if here + score > best[start + 1]:
+                best[start + 1], came[start + 1] = here + score, (start, token)
+            for length in self._longer.get(word[start : start + 2], ()):
                 end = start + length
                 if end > size:
                     break
-                piece = self._pieces.get(word[start:end])
-                if piece is None and length == 1:
-                    piece = (self._unknown, self._unknown_score)
-                if piece is not None and best[start] + piece[1] > best[end]:
-                    best[end], came[end] = best[start] + piece[1], (start, piece[0])
+                piece = known(word[start:end])
+                if piece is not None and here + piece[1] > best[end]:
+                    best[end], came[end] = here + piece[1], (start, piece[0])
         return self._walked_back(word, came)
 
     def _walked_back(self, word: str, came: list[tuple[int, int]]) -> list[int]:
@@ -112,6 +117,15 @@ class UnigramModel:
                 ids.append(token)
             end = start
         return ids[::-1]
+
+
+def _sizes_by_head(pieces: Iterable[str]) -> dict[str, list[int]]:
+    """By the first two characters of pieces how long such pieces are, the shortest first."""
+    found: dict[str, set[int]] = {}
+    for text in pieces:
+        if len(text) > 1:
+            found.setdefault(text[:2], set()).add(len(text))
+    return {head: sorted(sizes) for head, sizes in found.items()}
 
 
 def _pieces(spec: TokenizerSpec, scores: list[float]) -> dict[str, tuple[int, float]]:

@@ -13,7 +13,6 @@ from ggufc.tokenizer.unicode_versions import ACCENTS, CONTROLS, PUNCTUATION
 
 _LONGEST_WORD = 100
 _DROPPED = regex.compile(CONTROLS, regex.V1)
-_WHITE = regex.compile(r"\s")
 _ACCENT = regex.compile(ACCENTS, regex.V1)
 # The blocks of ideographs that BERT's tokenizer takes one by one.
 _IDEOGRAPH = regex.compile(
@@ -49,18 +48,24 @@ class WordPieceModel:
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text."""
-        return [
-            [token for word in self.words(text) for token in self._word(word)] for text in texts
-        ]
+        return [self._ids_of(text) for text in texts]
+
+    def _ids_of(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for word in self.words(text):
+            ids += self._known.get(word) or self._word(word)
+        return ids
 
     def words(self, text: str) -> list[str]:
         """The words and punctuation marks of the text, normalised."""
-        text = _WHITE.sub(" ", _DROPPED.sub("", text))
-        text = _IDEOGRAPH.sub(r" \g<0> ", text)
+        text = _DROPPED.sub("", text)
+        if not text.isascii():
+            text = _IDEOGRAPH.sub(r" \g<0> ", text)
         if self._strip_accents:
             text = _ACCENT.sub("", normalize("NFD", text))
         if self._lowercase:
-            text = "".join(map(str.lower, text))
+            # Only a sigma's small letter depends on where it stands, and here it may not.
+            text = text.lower() if "\u03a3" not in text else "".join(map(str.lower, text))
         words: list[str] = _PARTS.findall(text)
         return words
 
