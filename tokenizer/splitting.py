@@ -97,14 +97,34 @@ def _right_grouping(pattern: str) -> Splitter:
     return split
 
 
+def _right_cutting(pattern: str) -> Splitter:
+    """Cuts a text where a multiple of three characters is left of a run, and nowhere else: what
+    stands beside a run stays with its first or last group."""
+    runs = regex.compile(pattern)
+
+    def split(text: str) -> list[str]:
+        cuts = [
+            place
+            for match in runs.finditer(text)
+            for place in range(match.start() + len(match.group()) % 3, match.end(), 3)
+            if place
+        ]
+        return [text[start:end] for start, end in pairwise([0, *cuts, len(text)]) if end > start]
+
+    return split
+
+
 def _threes_from_right(run: str) -> list[str]:
     head = len(run) % 3
     groups = [run[i : i + 3] for i in range(head, len(run), 3)]
     return [run[:head], *groups] if head else groups
 
 
+# A character of words, as the models' tokenizers have it for the end of a run of digits.
+_WORD = r"(?![\u200c\u200d])[\w\xb2\xb3\xb9\xbc-\xbe]"
+
 _FROM_RIGHT: dict[str, Splitter] = {
     pretokenizers.NUMBERS_FROM_RIGHT: _right_grouping(r"(\p{N}+)"),
-    pretokenizers.DIGITS_FROM_RIGHT: _right_grouping(r"(\d+)"),
-    pretokenizers.WHOLE_DIGITS_FROM_RIGHT: _right_grouping(r"\d+(\b)?"),
+    pretokenizers.DIGITS_FROM_RIGHT: _right_cutting(r"\d+"),
+    pretokenizers.WHOLE_DIGITS_FROM_RIGHT: _right_grouping(rf"\d+((?!{_WORD}))?"),
 }
