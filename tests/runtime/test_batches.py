@@ -147,8 +147,9 @@ def test_an_error_ends_one_sequence(llama: Model, monkeypatch: pytest.MonkeyPatc
     expected = [alone(llama, Request(prompt, options)).ids for prompt in prompts]
     decode = Engine.decode
 
-    def broken(self: Engine, sequences: Any, positions: Any, ids: Any, logits: Any) -> None:
-        decode(self, sequences, positions, ids, logits)
+    def broken(self: Engine, *call: Any) -> None:
+        decode(self, *call)
+        _, _, ids, logits, _ = call
         logits[(ids == expected[1][2])] = np.nan
 
     requests = [*(Request(prompt, options) for prompt in prompts)]
