@@ -69,7 +69,10 @@ def read_hparams(metadata: Metadata) -> HParams:
 
 
 def check_neutral(keys: Keys) -> None:
-    """Refuse what the architecture's graph would leave out of account."""
+    """Refuse what the architecture's graph would leave out of account, and a file that leaves out
+    what the graph needs."""
+    for name in architecture_data()["needs"].get(keys.architecture, ()):
+        keys.real(name, -MAX_SCALE, MAX_SCALE)
     known = architecture_data()["reads"].get(keys.architecture, ())
     for name, allowed in NEUTRAL.items():
         value = keys.metadata.as_written(keys.full(name), allowed[0])
