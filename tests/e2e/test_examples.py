@@ -39,11 +39,21 @@ def test_all_examples_are_tested() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"}
     assert names == {
         "compile_and_run.py",
+        "batch.py",
         "chat.py",
         "embed.py",
         "inspect_ir.py",
         "add_an_op.py",
     }
+
+
+def test_batch(alphabet: Path, tmp_path: Path) -> None:
+    output = run_example(tmp_path, "batch.py", alphabet, "a", "t").splitlines()
+    assert output == [
+        "'a' -> 'bcdefghijklmnopq'",
+        "'t' -> 'uvwxyz'",
+        "8 of 9 tokens came from the file",
+    ]
 
 
 def test_embed(tmp_path: Path) -> None:
