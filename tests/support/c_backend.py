@@ -15,9 +15,11 @@ import numpy as np
 from ggufc.backends.base import CompiledObject, Integers, Logits
 from ggufc.backends.llvm.jit import output_width
 from ggufc.backends.llvm.states import state_bytes, state_layouts
+from ggufc.ir.interpreter import sequence_lengths
 from tests.support.planned_models import PlannedModel
 
 SOURCE = Path(__file__).with_name("run_object.c")
+GRAPHS = ("prefill", "decode", "embed")
 Command = list[str]
 
 
@@ -61,9 +63,16 @@ class CBackend:
         rows = np.arange(len(tokens), dtype=np.int32)
         return self._call("decode", tokens, positions, sequences, rows)
 
+    def embed(
+        self, tokens: Integers, positions: Integers, sequences: Integers, rows: Integers
+    ) -> Logits:
+        """Run all calls so far and this one."""
+        return self._call("embed", tokens, positions, sequences, rows)
+
     def _call(self, name: str, *arrays: Integers) -> Logits:
         width = output_width(self._model.planned.functions[name])
-        counts = (name == "decode", len(arrays[0]), len(arrays[3]), width)
+        counts = (GRAPHS.index(name), len(arrays[0]), len(arrays[3]), width)
+        arrays = (*arrays, sequence_lengths(arrays[1], arrays[2]))
         self._calls.append(b"".join([_ints(*counts), *map(_array, arrays)]))
         self._rows.append((len(arrays[3]), width))
         done = subprocess.run(

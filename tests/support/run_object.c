@@ -4,8 +4,8 @@
  *
  * The script is a sequence of little-endian 64-bit integers and of arrays, each padded to 8 bytes:
  *   threads, context, sequences, arena bytes, weights bytes, weights, states, bytes of each state,
- *   calls, then for each call: graph (0 prefill, 1 decode), tokens, rows, width of the logits,
- *   and the int32 arrays tokens, positions, sequences, rows.
+ *   calls, then for each call: graph (0 prefill, 1 decode, 2 embed), tokens, rows, width of the
+ *   logits, and the int32 arrays tokens, positions, sequences, rows, lengths.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -29,8 +29,10 @@ extern int64_t ggufc_pool_bytes(int64_t threads);
 extern void ggufc_pool_init(void *pool, int64_t threads);
 extern void ggufc_worker(void *pool, int64_t index);
 extern void ggufc_pool_close(void *pool);
-extern int32_t ggufc_prefill(struct call *call);
-extern int32_t ggufc_decode(struct call *call);
+/* An object has those graphs that its model has: the others are null. */
+extern int32_t ggufc_prefill(struct call *call) __attribute__((weak));
+extern int32_t ggufc_decode(struct call *call) __attribute__((weak));
+extern int32_t ggufc_embed(struct call *call) __attribute__((weak));
 
 struct worker {
     void *pool;
@@ -78,8 +80,11 @@ static void run(struct call *call) {
     call->positions = read_array(4 * call->n_tokens);
     call->sequences = read_array(4 * call->n_tokens);
     call->rows = read_array(4 * call->n_rows);
+    call->lengths = read_array(4 * call->n_tokens);
     call->logits = zeros(4 * count);
-    if ((graph ? ggufc_decode : ggufc_prefill)(call) != 0) fail("a call was refused");
+    int32_t (*graphs[])(struct call *) = {ggufc_prefill, ggufc_decode, ggufc_embed};
+    if (graphs[graph] == NULL) fail("no such graph");
+    if (graphs[graph](call) != 0) fail("a call was refused");
     fwrite(call->logits, 4, count, stdout);
 }
 
