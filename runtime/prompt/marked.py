@@ -8,6 +8,7 @@ never taken for the template's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, SupportsIndex
 
@@ -255,11 +256,13 @@ class Marked(str):
 
     def translate(self, table: Mapping[int, str | int | None], /) -> Self:  # type: ignore[override]
         charge(len(self))
-        pieces = [str.translate(char, table) for char in str.__iter__(self)]
-        charge_text(sum(map(len, pieces)))
-        charge_items(16 * len(pieces))
+        length = 0
+        for char, count in Counter(str.__iter__(self)).items():
+            charge_text(size := len(str.translate(char, table)))
+            length += count * size
+        charge_text(length)
         texts = [p for p in getattr(table, "values", tuple)() if isinstance(p, str)]
-        return self._like("".join(pieces), weakest_mark(self, *texts))
+        return self._like(str.translate(self, table), weakest_mark(self, *texts))
 
     def expandtabs(self, /, tabsize: SupportsIndex = 8) -> Self:
         check_padding(tabsize.__index__())
