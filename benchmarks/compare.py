@@ -50,7 +50,7 @@ def contestants(
 ) -> list[Contestant]:
     """Everyone who is timed, ours first. Builds the peers that are not there yet."""
     ours: list[Contestant] = [
-        Ours("ggufc" if i == 0 else f"ggufc-{isa}", isa, bundles, settings)
+        Ours("ggufc" if i == 0 else f"ggufc-{isa}", isa, bundles, settings, is_best=i == 0)
         for i, isa in enumerate(args.isas)
     ]
     peers = [PEERS[name] for name in args.peers]

@@ -114,14 +114,17 @@ class Ours:
     isa: str
     bundles: dict[Path, Path]
     settings: Settings
+    is_best: bool = True
 
     def describe(self) -> dict[str, Any]:
         """How it is run."""
         return {"program": "ggufc", "isa": self.isa, "threads": self.settings.threads}
 
     def measure(self, task: str, model: Path) -> Figures:
-        """All tasks."""
+        """All tasks; the last two only of the best code."""
         sizes = self.settings
+        if task in ("growth", "batch") and not self.is_best:
+            return {}
         if task == "speed":
             found = self._bench(model, "-p", sizes.prompt, "-n", sizes.generate)
             shares = found["python_share"]

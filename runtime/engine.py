@@ -64,8 +64,8 @@ class Engine:
         self._lock = ForkSafeLock()
         self._closed = False
         self._stamps: Stamps | None = None
-        self.native_seconds = 0.0
-        """Time spent in the graphs so far, by the clock on the wall."""
+        self.native_seconds: dict[str, float] = {}
+        """Time spent in each graph so far, by the clock on the wall."""
 
     def _new_call(self) -> Call:
         return Call(
@@ -166,7 +166,8 @@ class Engine:
             call.pool = self._pool.address()
             started = time.perf_counter()
             self._code.run(graph, call)
-            self.native_seconds += time.perf_counter() - started
+            seconds = time.perf_counter() - started
+            self.native_seconds[graph] = self.native_seconds.get(graph, 0.0) + seconds
 
     def profile(self, stamps: Stamps | None) -> None:
         """From the next call on, let the graphs note the processor's clock in `stamps`: before each

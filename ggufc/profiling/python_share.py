@@ -25,7 +25,7 @@ def python_shares(model: "Model", tokens: int) -> dict[str, float]:
 def python_share(model: "Model", prompt: list[int], tokens: int, settings: "Settings") -> float:
     """The part of one generation."""
     wanted: Settings = {**settings, "max_tokens": tokens, "ignore_eos": True}
-    before = model.engine.native_seconds
-    timings = model.generate(prompt, **wanted).timings
-    steps = model.engine.native_seconds - before - timings.prefill_s
-    return max(0.0, 1 - steps / timings.decode_s) if timings.decode_s else 0.0
+    before = model.engine.native_seconds.get("decode", 0.0)
+    seconds = model.generate(prompt, **wanted).timings.decode_s
+    steps = model.engine.native_seconds.get("decode", 0.0) - before
+    return 1 - steps / seconds if seconds else 0.0

@@ -75,6 +75,8 @@ def test_ours_measures_everything(tiny: Path, tmp_path: Path) -> None:
         "together",
         "alone",
     }
+    other = Ours("ggufc-other", isa, {model: tiny}, ours.settings, is_best=False)
+    assert other.measure("growth", model) == other.measure("batch", model) == {}
     positive = set(figures) - {"python_greedy", "python_sampled", "huge_weights"}
     assert all(figures[name] > 0 for name in positive)
     work = graph_work(tiny, isa, ours.settings)
