@@ -9,9 +9,10 @@ from __future__ import annotations
 from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Function, Val
 from ggufc.backends.llvm.kernels.attention import Attention
-from ggufc.backends.llvm.kernels.attention_plan import KEY_BLOCK
+from ggufc.backends.llvm.kernels.attention_plan import DECODE_BLOCK
 from ggufc.backends.llvm.kernels.attention_tile import LOG2_E
 from ggufc.backends.llvm.kernels.rows import load_row, row_type, segments
+from ggufc.backends.llvm.states import VECTOR_BYTES
 from ggufc.backends.llvm.vector_math import exp2_nonpositive, muladd
 
 # Vectors of a row that are summed over the parts at a time.
@@ -81,17 +82,25 @@ class _Parts:
         head, row = rest // self.head_parts, rest % self.head_parts * plan.rows
         group = f.const(I64, plan.group)
         keys, values = attention.caches(token, head)
+        begin = f.smax(part * self.split, attention.first_key(position))
+        end = f.smin((part + 1) * self.split, position + 1)
+        self._ask_for(keys, begin, f.smin(end - begin, DECODE_BLOCK))
         attention.start_rows(token, head, row, f.const(I64, 1), group)
         for r in range(plan.rows):
             f.store(position.trunc(I32), attention.tile.positions, 4 * r)
-        begin = f.smax(part * self.split, attention.first_key(position))
-        end = f.smin((part + 1) * self.split, position + 1)
-        with f.loop(end, begin, KEY_BLOCK, name="block") as key:
-            count = f.smin(end - key, KEY_BLOCK)
+        with f.loop(end, begin, DECODE_BLOCK, name="block") as key:
+            count = f.smin(end - key, DECODE_BLOCK)
             attention.tile.attend(f.const(I64, 0), keys, values, key, count)
         with f.loop(f.smin(group - row, plan.rows), name="store") as i:
             query_head = token * plan.n_heads + head * plan.group + row + i
             attention.tile.store_part(i, self._row(query_head, part))
+
+    def _ask_for(self, keys: Val, begin: Val, count: Val) -> None:
+        """Prefetch the first block of keys: what follows is asked for on the way."""
+        f, row_bytes = self.f, self.plan.keys.row_bytes
+        first = keys + begin * row_bytes
+        with f.loop(count * row_bytes, step=VECTOR_BYTES, name="ask") as at:
+            f.prefetch(first + at, locality=2)
 
     def _row(self, query_head: Val, part: Val) -> Val:
         _, _, parts, width = self.k.signature.results[0].max_shape
