@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ggufc.backends.llvm.isa import isa_named
-from ggufc.compiler.costs import Cost, compute_type
+from ggufc.compiler.costs import Cost, compute_type, op_cost
+from ggufc.compiler.render_json import module_data
 from ggufc.ir import parse_module
 from ggufc.profiling.bounds import Bounds, unit_of, weight_pages
 from ggufc.profiling.limits import Limits
@@ -67,6 +68,13 @@ def test_what_products_are_made_in() -> None:
     assert kinds["y"] == "int8"
     assert kinds["t"] == kinds["a"] == "bf16"
     assert kinds["f"] == kinds["q"] == "f32"
+    data = module_data(parse_module(PROGRAM), "fused")["graphs"]["prefill"]["ops"]
+    assert [op["compute"] for op in data] == [*kinds.values()]
+
+
+def test_no_rows_cost_nothing() -> None:
+    assert op_cost(OPS["y"], {"T": 0, "context": 1}) == Cost()
+    assert Cost(1, 2, 3, 4) * 3 == Cost(3, 6, 9, 12)
 
 
 @pytest.mark.parametrize(
