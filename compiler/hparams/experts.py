@@ -35,14 +35,15 @@ def read_experts(keys: Keys, hidden: tuple[int, ...]) -> list[Experts | None]:
 def read_mixture(keys: Keys, count: int, hidden: int) -> Experts:
     """The experts of a layer, `count` of them."""
     used = keys.integer("expert_used_count", 1, count)
-    width = keys.integer("expert_feed_forward_length", 1, MAX_HIDDEN_DIM, hidden)
+    own = hidden // used if keys.is_among("parted_mlps") else hidden
+    width = keys.integer("expert_feed_forward_length", 1, MAX_HIDDEN_DIM, max(1, own))
     gating = GATINGS[keys.integer("expert_gating_func", 1, len(GATINGS))]
     groups, groups_used = read_groups(keys, count, used)
     return Experts(
         count=count,
         used=used,
         hidden_dim=width,
-        shared_dim=read_shared_dim(keys, width),
+        shared_dim=read_shared_dim(keys, width, hidden),
         gating=gating,
         normalized=keys.flag("expert_weights_norm", False),
         scale=keys.real("expert_weights_scale", 0.0, MAX_SCALE, 0.0) or 1.0,
@@ -65,10 +66,12 @@ def read_groups(keys: Keys, count: int, used: int) -> tuple[int, int]:
     return groups, keys.integer("expert_group_used_count", least, groups, groups)
 
 
-def read_shared_dim(keys: Keys, width: int) -> int:
+def read_shared_dim(keys: Keys, width: int, hidden: int) -> int:
     """The width of the experts that all tokens use, taken together; 0 for none. `width` is that of
-    any one expert."""
+    any one expert, `hidden` that of an MLP."""
     name = "expert_shared_feed_forward_length"
     if keys.has(name):
         return keys.integer(name, 0, MAX_HIDDEN_DIM)
+    if keys.is_among("wide_shared_experts"):
+        return hidden
     return width * keys.integer("expert_shared_count", 0, MAX_EXPERTS, 0)
