@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 PAGE_NAMES = {"2m": "2 MB", "4k": "4 KB"}
 WIDTH_OF_A_FILE = 140
+# Above this part of a limit, the limit was measured wrongly.
+TOO_MUCH = 1.05
+EXCEEDED = "the limits were measured while the machine was busy: use --measure-again"
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,12 @@ def show(profile: Profile, *, each: bool) -> None:
     console.print()
     console.print(limits_text(profile.limits), markup=False)
     for graph in profile.graphs:
+        reached = report.summary(graph, profile.bounds)
         console.print()
         console.print(graph_table(graph, profile.bounds, each=each))
-        console.print(reached_text(report.summary(graph, profile.bounds)), markup=False)
+        console.print(reached_text(reached), markup=False)
+        if max(reached.read_share, reached.operations_share) > TOO_MUCH:
+            console.print(EXCEEDED)
 
 
 def limits_text(limits: Limits) -> str:

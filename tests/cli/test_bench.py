@@ -73,12 +73,11 @@ def test_profile_as_text(alphabet: Path, capsys: Capture) -> None:
 def test_limits_are_kept_until_they_are_to_be_measured_again(
     alphabet: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
+    made, speeds = [], dict.fromkeys(("f32_fma", "int8_dot", "bf16_dot"), 1e15)
 
     def fake(isa: str, threads: int) -> tuple[dict[str, float], dict[str, float]]:
         made.append(isa)
-        read = {"2m": 3e9, "4k": 2e9, "cache": 9e9}
-        return read, dict.fromkeys(("f32_fma", "int8_dot", "bf16_dot"), 1e9)
+        return {"2m": 3e15, "4k": 2e15, "cache": 9e15}, speeds
 
     monkeypatch.setattr(limits, "measure_limits", fake)
     for _ in range(2):
@@ -86,6 +85,9 @@ def test_limits_are_kept_until_they_are_to_be_measured_again(
     assert len(made) == 1
     run_here(capsys, "bench", alphabet, *SIZES, "--profile", "--measure-again", "--json")
     assert len(made) == 2
+    speeds["f32_fma"] = 1.0
+    _, out, _ = run_here(capsys, "bench", alphabet, *SIZES, "--profile", "--measure-again")
+    assert out.count("measured while the machine was busy: use --measure-again") == 2
 
 
 @pytest.mark.parametrize(
