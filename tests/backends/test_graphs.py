@@ -9,7 +9,9 @@ import pytest
 from ggufc.backends.base import Backend
 from ggufc.backends.llvm import ISAS, CodegenError, host_isas
 from ggufc.backends.llvm.abi import ReturnCode
-from tests.support.planned_models import QUANTISED, PlannedModel, planned_model
+from ggufc.compiler.models import GraphOptions
+from tests.support.planned_models import QUANTISED, PlannedModel, plan_model, planned_model
+from tests.support.tiny_gguf import tiny_model
 
 Logits = npt.NDArray[np.float32]
 HOST = pytest.mark.parametrize("isa", host_isas())
@@ -72,6 +74,25 @@ def test_results_are_the_same_for_any_number_of_threads(isa: str, type_name: str
             runs.append(
                 [*conversation(backend), backend.state("blk.0.k"), backend.state("blk.1.v")]
             )
+    for run in runs[1:]:
+        assert [a.tobytes() for a in run] == [a.tobytes() for a in runs[0]]
+
+
+def test_long_prompts_give_the_same_results_whoever_takes_the_work() -> None:
+    """Several blocks of tokens, whose pieces threads take from each other: more threads than cores
+    are halted in the middle."""
+    sizes = {**QUANTISED, "hidden_dim": 2048, "context": 512}
+    tiny = tiny_model("llama", type_name="q4_k", **sizes)
+    model = plan_model(tiny, GraphOptions(max_tokens=400, kv_type="bf16"))
+    tokens, positions = np.arange(400, dtype=np.int32) % 50, np.arange(400, dtype=np.int32)
+    runs = []
+    for threads in (1, 2, 3, 8):
+        with model.native(host_isas()[0], threads=threads, context=448, sequences=1) as backend:
+            logits = [
+                backend.prefill(tokens, positions, positions * 0, ints(0, 200, 399))
+                for _ in range(3)
+            ]
+            runs.append([*logits, backend.state("blk.1.v")])
     for run in runs[1:]:
         assert [a.tobytes() for a in run] == [a.tobytes() for a in runs[0]]
 
