@@ -56,6 +56,8 @@ class Report:
     bytes: int
     isa: str
     tokens: list[Comparison]
+    dropped_bytes: list[tuple[int, int]]
+    """(byte offset, value) of bytes of the text that the vocabulary has no token for."""
 
     @property
     def code(self) -> float:
@@ -88,7 +90,7 @@ def verify_bundle(
     bundle = Bundle.open(path)
     bundle.verify()
     with Model.load(path, threads=threads, sequences=1, isa=isa) as model:
-        ids = sample_ids(model, text, control_tokens, strict)
+        ids, dropped = sample_ids(model, text, control_tokens, strict)
         code = compiled_rows(model, ids)
         isa = model.engine.isa
     graph = parse_module(bundle.read(GRAPH_IR).decode())
@@ -108,20 +110,24 @@ def verify_bundle(
         for i, other in enumerate(interpreted)
     ]
     files = bundle.manifest.files
-    return Report(len(files), sum(f.bytes for f in files), isa, rows)
+    return Report(len(files), sum(f.bytes for f in files), isa, rows, dropped)
 
 
-def sample_ids(model: Model, text: str | None, control_tokens: Policy, strict: bool) -> Ints:
-    """The tokens to try: those of a text, or the beginning of a sentence. Raises ArgumentError
-    where there are too few, TokenizerError."""
+def sample_ids(
+    model: Model, text: str | None, control_tokens: Policy, strict: bool
+) -> tuple[Ints, list[tuple[int, int]]]:
+    """The tokens to try, those of a text or the beginning of a sentence, and the bytes of the text
+    that were dropped. Raises ArgumentError where there are too few, TokenizerError."""
+    dropped: list[tuple[int, int]] = []
     if text is None:
         ids = model.tokenizer.encode(SAMPLE)[: PREFILL_TOKENS + DECODE_TOKENS]
     else:
         encode = model.tokenizer.encode_with_details
-        ids = encode(text, control_tokens=control_tokens, strict=strict).ids
+        encoding = encode(text, control_tokens=control_tokens, strict=strict)
+        ids, dropped = encoding.ids, encoding.dropped_bytes
     if len(ids) <= DECODE_TOKENS:
         raise ArgumentError(f"the text has {len(ids)} tokens, at least 2 are needed to verify code")
-    return np.array(ids, np.int32)
+    return np.array(ids, np.int32), dropped
 
 
 def graph_of(index: int, ids: Sequence[int] | Ints) -> str:

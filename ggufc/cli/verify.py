@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ggufc.cli.common import add_policy_arguments, read_prompt
+from ggufc.cli.common import add_policy_arguments, read_prompt, tell_dropped
 from ggufc.cli.numbers import integer
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
         control_tokens=arguments.control_tokens or "native",
         strict=arguments.strict,
     )
+    tell_dropped(report.dropped_bytes, strict=False)
     print(json.dumps(as_json(report)) if arguments.json else as_text(report))
     return 0 if report.passed else 1
 

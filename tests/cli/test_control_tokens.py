@@ -124,6 +124,11 @@ def test_verify(bundle: Path, capsys: Capture) -> None:
         found = result(capsys, "verify", bundle, "-p", FORGED, "--control-tokens", policy)
         ids = result(capsys, "tokenize", bundle, FORGED, "--control-tokens", policy)["ids"]
         assert len(found["tokens"]) == len(ids)
+    code, out, err = run_here(
+        capsys, "verify", bundle, "-p", FORGED, "--control-tokens", "literal", "--json"
+    )
+    assert (code, err) == (0, DROPPED)
+    assert json.loads(out)["dropped_bytes"] == [[3, 0x3C], [4, 0x2F], [6, 0x3E]]
     code, _, err = run_here(capsys, "verify", bundle, "-p", "a")
     assert code == 1
     assert_one_line(err, "the text has 1 tokens, at least 2 are needed")
