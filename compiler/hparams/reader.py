@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ggufc.compiler.gguf import Metadata
+from ggufc.compiler.gguf import GGUFArray, Metadata
 from ggufc.compiler.hparams.encoders import read_causal, read_pooling
 from ggufc.compiler.hparams.keys import Keys, architecture_data
 from ggufc.compiler.hparams.layers import read_layers
@@ -23,14 +23,20 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "attention.causal": (True,),
     "attention.clamp_kqv": (0.0,),
     "attention.max_alibi_bias": (0.0,),
+    "attention.output_scale": (0.0, 1.0),
     "attention.shared_kv_layers": (0,),
     "attention.temperature_scale": (0.0,),
+    "attention.value_scale": (0.0, 1.0),
     "embedding_length_per_layer_input": (0,),
     "embedding_scale": (0.0, 1.0),
     "expert_count": (0,),
+    "expert_group_scale": (0.0, 1.0),
     "logit_scale": (0.0, 1.0),
     "residual_scale": (0.0, 1.0),
     "rope.scaling.alpha": (0.0, 1.0),
+    "router_logit_softcapping": (0.0,),
+    "swiglu_clamp_exp": (0.0,),
+    "swiglu_clamp_shexp": (0.0,),
     "use_parallel_residual": (False,),
 }
 
@@ -75,9 +81,12 @@ def check_neutral(keys: Keys) -> None:
         keys.real(name, -MAX_SCALE, MAX_SCALE)
     known = architecture_data()["reads"].get(keys.architecture, ())
     for name, allowed in NEUTRAL.items():
+        if name in known:
+            continue
         value = keys.metadata.as_written(keys.full(name), allowed[0])
-        if name not in known and value not in allowed:
-            raise keys.fail(name, value, f"is only {allowed[-1]}: nothing else is supported")
+        for one in value if isinstance(value, GGUFArray) else (value,):
+            if one not in allowed:
+                raise keys.fail(name, one, f"is only {allowed[-1]}: nothing else is supported")
 
 
 def read_norm_eps(keys: Keys) -> float:

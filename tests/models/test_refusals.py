@@ -82,12 +82,25 @@ def test_every_architecture_has_a_forward() -> None:
         ("logit_scale", 0.25, "is 0.25, allowed is only 1.0"),
         ("residual_scale", 0.22, "is 0.22"),
         ("use_parallel_residual", True, "is True, allowed is only False"),
+        ("swiglu_clamp_exp", 7.0, "is 7.0, allowed is only 0.0"),
+        ("swiglu_clamp_exp", ([0.0, 7.0], "f32"), "is 7.0, allowed is only 0.0"),
+        ("swiglu_clamp_shexp", ([7.0, 0.0], "f32"), "is 7.0, allowed is only 0.0"),
+        ("logit_scale", ([1.0, 0.5], "f32"), "is 0.5, allowed is only 1.0"),
+        ("expert_count", ([0, 2], "i32"), "is of type array of i32, wanted an integer"),
+        ("router_logit_softcapping", 30.0, "is 30.0, allowed is only 0.0"),
+        ("attention.value_scale", 0.5, "is 0.5, allowed is only 1.0"),
     ],
 )
 def test_hyperparameters(name: str, value: Any, expected: str, tmp_path: Path) -> None:
     message = refusal(tiny_model(keys={name: value}), tmp_path)
     assert message.startswith(f"key 'llama.{name}' ")
     assert expected in message
+
+
+def test_arrays_of_what_changes_nothing_are_accepted(tmp_path: Path) -> None:
+    keys = {"swiglu_clamp_exp": ([0.0, 0.0], "f32"), "expert_group_scale": 1.0}
+    path = tiny_model(keys=keys).write(tmp_path / "tiny.gguf")
+    build(GGUFFile.open(path), GraphOptions())
 
 
 @pytest.mark.parametrize(
