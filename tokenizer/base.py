@@ -146,7 +146,7 @@ class Tokenizer:
 
     def _encode(self, text: str | bytes, mode: str, add_special: bool) -> Encoding:
         if mode not in POLICIES:
-            raise TokenizerError(f"control_tokens is {mode!r}, allowed: {', '.join(POLICIES)}")
+            raise TokenizerError(f"control_tokens is {mode!r:.60}, allowed: {', '.join(POLICIES)}")
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogateescape")
         else:
@@ -225,8 +225,18 @@ class Tokenizer:
             ids.append(self.spec.special["unk"])
         texts = [(self.token_text(token), token) for token in ids]
         if self.spec.kind in ("spm", "gemma4"):
-            texts += [("\u2581" * len(t), i) for t, i in texts if len(t) > 1 and t.strip(" ") == ""]
+            texts = [pair for text, token in texts for pair in self._spellings(text, token)]
         return AddedTokens(texts, self.spec.strip)
+
+    def _spellings(self, text: str, token: int) -> Iterator[tuple[str, int]]:
+        """How an added token is spelled where spaces are marks. A run of spaces of a vocabulary of
+        kind spm is found only as marks: its model takes out spaces, with the marks beside them."""
+        is_run = len(text) > 1 and not text.strip(" ")
+        is_refined = self.spec.kind == "spm" and self.token_type(token) == TokenType.USER_DEFINED
+        if not (is_run and is_refined):
+            yield text, token
+        if is_run:
+            yield "\u2581" * len(text), token
 
     # Tokens
 

@@ -45,12 +45,11 @@ class SpaceMarkModel:
         return found
 
     def refine(self, text: str) -> list[str | int]:
-        """Spaces for marks; runs of spaces that mix both and are one token are taken out.
+        """Spaces for marks; runs of spaces that are one token are taken out, the longest first.
 
-        Runs of one kind are found as added tokens, before this.
+        Runs that the text spells with marks are found as added tokens, before this: the models'
+        own tokenizers look for those in the text as it is, and make marks of spaces only then.
         """
-        if _SPACE_MARK not in text:
-            return [text]
         text = text.replace(_SPACE_MARK, " ")
         items: list[str | int] = []
         position = 0

@@ -51,6 +51,28 @@ def test_where_the_references_disagree_the_models_own_is_followed(name: str) -> 
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("  \u2581", [139]),
+        ("\u2581 ", [138]),
+        ("\u2581\u2581 \u2581", [138, 138]),
+        (" \u2581\u2581", [236743, 138]),
+        ("a \u2581 b", [236746, 139, 236763]),
+        (" \u2581  ", [140]),
+        ("\u2581  \u2581", [140]),
+        ("  \u2581\u00e9", [139, 236859]),
+        ("   ", [139]),
+        ("\u2581" * 3, [139]),
+        (" " * 32, [167, 236743]),
+    ],
+)
+def test_runs_of_spaces_and_marks(text: str, ids: list[int]) -> None:
+    """As the file of Gemma 3's own tokenizer gives them: its runs are spelled with marks and
+    looked for in the text as it is; spaces become marks after that."""
+    assert vocabulary("gemma3").encode(text, add_special=False) == ids
+
+
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_tokens_stand_for_their_bytes(name: str) -> None:
     tokenizer = vocabulary(name)
