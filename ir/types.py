@@ -60,13 +60,15 @@ class DType:
 
 
 def q8a_row_stride(n_elements: int) -> int:
-    """Bytes of one quantised activation row: 1.625 x the padded width, rounded up to 64.
+    """Bytes of one quantised activation row: 2.90625 x the padded width, rounded up to 64.
 
     Padded width Kp = n rounded up to 256: int8 qs[Kp], then per 32 a float32 scale, a float32
-    scale x sum and an int32 -sum, then an int32 -sum per 16.
+    scale x sum and an int32 -sum, then an int32 -sum per 16; of the residuals int8 rs[Kp], an
+    int32 -sum per 16, and per 32 a byte that says whether there are any.
     """
     padded = round_up(n_elements, _Q8A_PADDING)
-    return round_up(padded + 3 * (padded // 32) * 4 + (padded // 16) * 4, _Q8A_ALIGNMENT)
+    codes = padded + 3 * (padded // 32) * 4 + (padded // 16) * 4
+    return round_up(codes + padded + (padded // 16) * 4 + padded // 32, _Q8A_ALIGNMENT)
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -84,8 +86,8 @@ def _dtypes() -> dict[str, DType]:
             continue
         array = np.dtype(_NUMPY[row.name]) if row.name in _NUMPY else None
         table[row.name] = DType(row.name, array, row.is_quantized, row.block_size, row.block_bytes)
-    # An activation's scale and sums lie apart from its bytes: 32 int8 and 20 bytes a block.
-    table["q8a"] = DType("q8a", None, True, Q8A_BLOCK, 52)
+    # Scale and sums of a block lie apart from its bytes: 52 bytes, and 41 of its residuals.
+    table["q8a"] = DType("q8a", None, True, Q8A_BLOCK, 93)
     return table
 
 

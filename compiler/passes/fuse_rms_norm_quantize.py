@@ -31,6 +31,7 @@ class QuantizeOfRmsNorm(RewritePattern):
         norm = sole_op(rewriter, op.operands["x"], "rms_norm") if op.name == "quantize" else None
         if norm is None:
             return
-        fused = create_like(rewriter, norm, "rms_norm_quantize", to=op.attributes["to"])
+        how = {name: op.attributes[name] for name in ("to", "refine")}
+        fused = create_like(rewriter, norm, "rms_norm_quantize", **how)
         rewriter.replace(op, fused)
         rewriter.erase(norm)

@@ -65,19 +65,28 @@ def _quantize_inputs(module: Module, function: Function, to: str) -> None:
     for op in list(function.ops):
         if _takes_quantized(op):
             rewriter = Rewriter(function, module, op)
-            op.set_operand("x", _quantized(rewriter, op.value("x"), to, made))
+            refined = function.name != DECODE and not _is_of_tokens(function, op.value("x"))
+            op.set_operand("x", _quantized(rewriter, op.value("x"), to, made, refined))
 
 
-def _quantized(rewriter: Rewriter, x: Value, to: str, made: dict[Value, Value]) -> Value:
+def _quantized(
+    rewriter: Rewriter, x: Value, to: str, made: dict[Value, Value], refined: bool
+) -> Value:
     """The value that stands for x; `made` has those that there are."""
     if x not in made:
         gather, name = defining_op(x, "gather_rows"), f"{x.name}.{to}"
         if gather is None:
-            made[x] = rewriter.create("quantize", x, to=to, name=name)
+            refine = "none" if to != "q8a" else "all" if refined else "outliers"
+            made[x] = rewriter.create("quantize", x, to=to, refine=refine, name=name)
         else:
-            source = _quantized(rewriter, gather.value("x"), to, made)
+            source = _quantized(rewriter, gather.value("x"), to, made, refined)
             made[x] = rewriter.create("gather_rows", source, gather.value("order"), name=name)
     return made[x]
+
+
+def _is_of_tokens(function: Function, x: Value) -> bool:
+    """Whether x has a row for each token, not only for those whose logits are wanted."""
+    return bool(function.inputs) and x.type.shape[0] == function.inputs[0].type.shape[0]
 
 
 def _takes_quantized(op: Op) -> bool:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ggufc.ir.errors import OperandError
-from ggufc.ir.numerics import Array, F32Array, Runtime, f32_to_bf16, quantize_q8a
+from ggufc.ir.numerics import (
+    REFINEMENTS,
+    Array,
+    F32Array,
+    Runtime,
+    f32_to_bf16,
+    quantize_q8a,
+)
 from ggufc.ir.opdef import (
     Attribute,
     Pure,
@@ -24,15 +31,17 @@ FUSED = ("fused", "planned")
 ACTIVATION_TYPES = ("q8a", "bf16")
 
 
-def _activation_type(x: TensorType, to: str) -> TensorType:
+def _activation_type(x: TensorType, to: str, refine: str) -> TensorType:
     width = max_dim(x.shape[-1])
+    if to != "q8a" and refine != "none":
+        raise OperandError("attribute 'refine'", f"expected 'none' with {to}, found {refine!r}")
     if to == "q8a" and width % Q8A_BLOCK:
         raise OperandError("operand 'x'", f"expected a multiple of {Q8A_BLOCK} columns, found {x}")
     return x.with_dtype(dtype(to))
 
 
-def _round_activation(x: F32Array, to: str) -> Runtime:
-    return quantize_q8a(x) if to == "q8a" else f32_to_bf16(x)
+def _round_activation(x: F32Array, to: str, refine: str) -> Runtime:
+    return quantize_q8a(x, refine) if to == "q8a" else f32_to_bf16(x)
 
 
 @defop
@@ -40,41 +49,45 @@ class Quantize:
     """x as an activation for linears with quantised weights: q8a, or bf16 (nearest even).
 
     q8a per 32 elements, in float32: d = max|x| / 127, q = round half to even(x * (1 / d)); d and q
-    are 0 when d is below the smallest normal float32.
+    are 0 when d is below the smallest normal float32. `refine` says which blocks have residuals
+    too, r = round((x * (1 / d) - q) * 256), at most +-127, so that x = d (q + r / 256): none, all,
+    or the outliers of a row, where d^2 is more than 2.25 times its mean.
     """
 
     x = ValueOperand("f32[..., K]")
     to = Attribute("str", "q8a", choices=ACTIVATION_TYPES)
+    refine = Attribute("str", "none", choices=REFINEMENTS)
     traits = (Pure(),)
     stages = FUSED
 
     @staticmethod
-    def infer(x: TensorType, to: str) -> TensorType:
-        return _activation_type(x, to)
+    def infer(x: TensorType, to: str, refine: str) -> TensorType:
+        return _activation_type(x, to, refine)
 
     @staticmethod
-    def reference(x: F32Array, to: str) -> Runtime:
-        return _round_activation(x, to)
+    def reference(x: F32Array, to: str, refine: str) -> Runtime:
+        return _round_activation(x, to, refine)
 
 
 @defop
 class RmsNormQuantize:
-    """quantize(rms_norm(x, weight) {eps}) {to}."""
+    """quantize(rms_norm(x, weight) {eps}) {to, refine}."""
 
     x = ValueOperand("f32[T, K]")
     weight = WeightOperand("f32[K]")
     eps = Attribute("float")
     to = Attribute("str", "q8a", choices=ACTIVATION_TYPES)
+    refine = Attribute("str", "none", choices=REFINEMENTS)
     traits = (Pure(),)
     stages = FUSED
 
     @staticmethod
-    def infer(x: TensorType, weight: TensorType, eps: float, to: str) -> TensorType:
-        return _activation_type(x, to)
+    def infer(x: TensorType, weight: TensorType, eps: float, to: str, refine: str) -> TensorType:
+        return _activation_type(x, to, refine)
 
     @staticmethod
-    def reference(x: F32Array, weight: F32Array, eps: float, to: str) -> Runtime:
-        return _round_activation(rms_norm(x, weight, eps), to)
+    def reference(x: F32Array, weight: F32Array, eps: float, to: str, refine: str) -> Runtime:
+        return _round_activation(rms_norm(x, weight, eps), to, refine)
 
 
 @defop

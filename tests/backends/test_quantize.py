@@ -32,10 +32,12 @@ def hard_rows(k: int) -> np.ndarray:
     return x
 
 
-def quantized(isa: Isa, x: np.ndarray, to: str, threads: int = 1) -> np.ndarray:
+def quantized(
+    isa: Isa, x: np.ndarray, to: str, threads: int = 1, refine: str = "none"
+) -> np.ndarray:
     n, k = x.shape
     operands, results = {"x": f"f32[T, {k}]"}, (f"{to}[T, {k}]",)
-    run = build_kernel(op_signature("quantize", operands, results, to=to), isa)
+    run = build_kernel(op_signature("quantize", operands, results, to=to, refine=refine), isa)
     out = result_array(n, k, to)
     run(x, out, n=n, threads=threads)
     return out
@@ -48,18 +50,25 @@ def result_array(n: int, k: int, to: str) -> np.ndarray:
 
 
 def used(rows: np.ndarray, k: int) -> np.ndarray:
-    """The bytes of q8a rows that mean something."""
+    """The bytes of q8a rows that mean something, zeros for the others."""
     row = Q8aRow(k)
-    return rows[:, : row.negative_half_sums + row.padded // 4]
+    out = rows[:, : row.refined + row.padded // 32].copy()
+    residuals = out[:, row.residuals : row.negative_residual_sums].reshape(len(out), -1, 32)
+    out[:, row.refined :] &= residuals.any(axis=-1)  # all of them zero are as none
+    without = out[:, row.refined :] == 0
+    out[:, row.residuals : row.negative_residual_sums][np.repeat(without, 32, axis=1)] = 0
+    out[:, row.negative_residual_sums : row.refined][np.repeat(without, 8, axis=1)] = 0
+    return out
 
 
 @ISA
 @pytest.mark.parametrize("k", [32, 96, 576, 2048])
-def test_q8a_is_that_of_the_definition_padding_included(isa: Isa, k: int) -> None:
+@pytest.mark.parametrize("refine", ["none", "outliers", "all"])
+def test_q8a_is_that_of_the_definition_padding_included(isa: Isa, k: int, refine: str) -> None:
     x = hard_rows(k)
-    expected = q8a_rows(quantize_q8a(x))
+    expected = q8a_rows(quantize_q8a(x, refine))
     for threads in (1, 4):
-        out = quantized(isa, x, "q8a", threads)
+        out = quantized(isa, x, "q8a", threads, refine)
         assert np.array_equal(used(out, k), used(expected, k))
 
 
@@ -111,7 +120,7 @@ def test_norm_and_quantisation_fused_are_those_two_in_turn(isa: Isa, to: str, k:
     x[:] = rng.standard_normal((5, k))
     weight = rng.standard_normal(k).astype(np.float32)
     operands, results = {"x": f"f32[T, {k}]", "weight": f"@f32[{k}]"}, (f"{to}[T, {k}]",)
-    signature = op_signature("rms_norm_quantize", operands, results, eps=EPS, to=to)
+    signature = op_signature("rms_norm_quantize", operands, results, eps=EPS, to=to, refine="none")
     out = result_array(5, k, to)
     build_kernel(signature, isa)(x, weight, out, n=5, threads=2)
     apart = quantized(isa, normalized(isa, x, weight), to)

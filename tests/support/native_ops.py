@@ -197,4 +197,8 @@ def _read_q8a(memory: Bytes, shape: list[int], stride: int) -> Q8aArray:
     table = memory[: rows * stride].reshape(rows, stride)
     qs = table[:, :width].view(np.int8)
     scales = np.ascontiguousarray(table[:, padded : padded + padded // 8]).view(np.float32)
-    return Q8aArray(qs.reshape(shape), scales[:, : width // 32].reshape(*shape[:-1], -1))
+    at = 13 * padded // 8  # of the residuals, their sums, and which blocks have them
+    refined = table[:, at + 5 * padded // 4 :][:, : width // 32]
+    rs = table[:, at : at + width].view(np.int8) * np.repeat(refined, 32, axis=1).view(np.int8)
+    d = scales[:, : width // 32].reshape(*shape[:-1], -1)
+    return Q8aArray(qs.reshape(shape), d, rs.reshape(shape))

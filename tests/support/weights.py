@@ -92,8 +92,8 @@ def vector(name: str, n: int) -> OperandSignature:
 
 
 def random_activation(tokens: int, k: int, rng: np.random.Generator) -> Q8aArray:
-    """Quantised normal numbers."""
-    return quantize_q8a(rng.standard_normal((tokens, k), np.float32))
+    """Quantised normal numbers, some blocks with residuals."""
+    return quantize_q8a(rng.standard_normal((tokens, k), np.float32), "outliers")
 
 
 def q8a_rows(x: Q8aArray) -> np.ndarray:
@@ -103,13 +103,21 @@ def q8a_rows(x: Q8aArray) -> np.ndarray:
     out = aligned((tokens, row.stride), np.uint8)
     halves = x.qs.reshape(tokens, -1, 16).sum(axis=-1, dtype=np.int32)
     sums = halves.reshape(tokens, -1, 2).sum(axis=-1, dtype=np.int32)
-    fields = (
+    fields: list[tuple[int, np.ndarray]] = [
         (0, x.qs),
         (row.scales, x.d),
-        (row.scaled_sums, x.d * sums.astype(np.float32)),
         (row.negative_sums, -sums),
         (row.negative_half_sums, -halves),
-    )
+    ]
+    rs = np.zeros_like(x.qs) if x.rs is None else x.rs
+    rests = rs.reshape(tokens, -1, 16).sum(axis=-1, dtype=np.int32)
+    exact = sums * 256 + rests.reshape(tokens, -1, 2).sum(axis=-1)
+    fields += [
+        (row.scaled_sums, x.d * (exact.astype(np.float32) / np.float32(256))),
+        (row.residuals, rs),
+        (row.negative_residual_sums, -rests),
+        (row.refined, np.asarray(rs.reshape(tokens, -1, 32).any(axis=-1))),
+    ]
     for offset, values in fields:
         content = np.ascontiguousarray(values).view(np.uint8)
         out[:, offset : offset + content.shape[1]] = content

@@ -14,7 +14,8 @@ class Q8aRow:
     """Byte offsets within a row of K elements; `qs` lie at 0, one byte each.
 
     Sums are of the int8 values of a block: `scaled_sums` times its scale (f32), the others negated
-    (i32).
+    (i32). Residuals have bytes at `residuals`, sums as those of the int8 values, and a byte a block
+    that is 1 where there are residuals, else 0; the rest is unspecified there.
     """
 
     k: int
@@ -40,6 +41,20 @@ class Q8aRow:
     def negative_half_sums(self) -> int:
         """One for every 16 elements."""
         return self.padded + 3 * self.padded // 8
+
+    @property
+    def residuals(self) -> int:
+        return self.negative_half_sums + self.padded // 4
+
+    @property
+    def negative_residual_sums(self) -> int:
+        """One for every 16 elements."""
+        return self.residuals + self.padded
+
+    @property
+    def refined(self) -> int:
+        """Whether a block has residuals."""
+        return self.negative_residual_sums + self.padded // 4
 
     @property
     def stride(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Val, Var
+from ggufc.backends.llvm.kernel_builder import F32, I1, I8, I32, I64, Val, Var, vec
 from ggufc.backends.llvm.kernels.activations import Q8aRow
 from ggufc.backends.llvm.kernels.tile import LINE, Tile
 from ggufc.backends.llvm.lowering import block_dot, prepare_codes
@@ -20,6 +20,7 @@ class Int8Tile(Tile):
     def one_pass(self, firsts: list[Val]) -> list[list[Val]]:
         f, fmt = self.f, format_for(self.layout.name)
         sums = [self.accumulators() for _ in firsts]
+        rests = [self._memory() for _ in firsts]
         with f.loop(self.layout.units(self.k), name="unit") as unit:
             pointer = self.weights + unit * self.layout.unit_bytes
             views = [Rows(f, self.isa, pointer, self.shape.lanes, first) for first in firsts]
@@ -31,7 +32,63 @@ class Int8Tile(Tile):
                 steps = [fmt.blocks(v, h, step) for v, h in zip(views, headers, strict=True)]
                 for i, blocks in enumerate(zip(*steps, strict=True)):
                     self._block(fmt, blocks, k, i, sums)
-        return [[s.get() for s in slice_sums] for slice_sums in sums]
+                    self._residuals(fmt, blocks, k, i, rests)
+        size = vec(F32, self.shape.lanes)
+        return [
+            [s.get() + f.load(rest, size, size.nbytes * t) for t, s in enumerate(slice_sums)]
+            for slice_sums, rest in zip(sums, rests, strict=True)
+        ]
+
+    def _memory(self) -> Val:
+        """A zero vector for each token, in memory: few blocks have residuals."""
+        size = vec(F32, self.shape.lanes)
+        memory = self.f.alloca(size.nbytes * self.shape.tokens)
+        for token in range(self.shape.tokens):
+            self.f.store(self.f.const(size, 0.0), memory, size.nbytes * token)
+        return memory
+
+    def _residuals(
+        self, fmt: Format, blocks: Sequence[Block], k: Val, i: int, rests: list[Val]
+    ) -> None:
+        """Add block i of those tokens that have residuals of it, one after another."""
+        f, row = self.f, Q8aRow(self.k)
+        left, which = f.var(I32, 0), self.x + (k >> 5)
+        for place in range(self.shape.tokens):
+            has = f.load(which, I8, row.refined + i + place * row.stride).zext(I32)
+            left.set(left.get() | has << place)
+        with f.while_("residual") as done:
+            f.continue_unless(left.get().eq(0), done)
+            bits = left.get()
+            left.set(bits & (bits - 1))
+            token = f.intrinsic("cttz", I32, [bits, f.const(I1, 1)], (I32,)).zext(I64)
+            x = self.x + token * row.stride
+            for block, rest in zip(blocks, rests, strict=True):
+                self._residual(fmt, block, x, k, i, rest + token * (4 * self.shape.lanes))
+
+    def _residual(self, fmt: Format, block: Block, x: Val, k: Val, i: int, sums: Val) -> None:
+        """sums + d / 256 * sum of (total * scale) of one token's residuals."""
+        f, row, lanes = self.f, Q8aRow(self.k), self.shape.lanes
+        value: Val | None = None
+        size = BLOCK_K // len(block.parts)
+        for number, part in enumerate(block.parts):
+            start = BLOCK_K * i + size * number
+            halves = x + (k >> 2) + (row.negative_residual_sums + start // 4)
+            codes = x + k + (row.residuals + start)
+            negative = [f.load(halves, I32, 4 * h) for h in range(size // 16)]
+            # Two runs of products: one alone would wait for each of them.
+            dots = [
+                block_dot(f, self.isa, lanes, codes, n, fmt.codes) for n in (sum_of(negative), None)
+            ]
+            for quad, values in enumerate(part.codes):
+                dots[quad % 2].add(quad, prepare_codes(self.isa, values, fmt.codes))
+            total = (dots[0].total() + dots[1].total()).sitofp()
+            scaled = total * part.scale
+            if part.deduction is not None:
+                scaled = muladd(part.deduction, sum_of(negative).splat(lanes).sitofp(), scaled)
+            value = scaled if value is None else value + scaled
+        assert value is not None
+        d = f.load(x + (k >> 3), F32, row.scales + 4 * i) * (1.0 / 256.0)
+        f.store(muladd(value, d.splat(lanes), f.load(sums, value.type)), sums)
 
     @contextmanager
     def _steps(self, fmt: Format) -> Iterator[Val]:
@@ -83,7 +140,7 @@ class Int8Tile(Tile):
         self, fmt: Format, blocks: Sequence[Block], part: int, k: Val, i: int
     ) -> list[list[Val]]:
         """The integer sums of one part of block i: for each slice, one vector a token."""
-        row, parts = Q8aRow(self.k), len(blocks[0].parts)
+        f, row, parts = self.f, Q8aRow(self.k), len(blocks[0].parts)
         start = BLOCK_K * i + BLOCK_K // parts * part
         if parts == 1:
             negative = self.x + (k >> 3) + (row.negative_sums + start // 8)
@@ -92,7 +149,10 @@ class Int8Tile(Tile):
         x, lanes, tokens = self.x + k + start, self.shape.lanes, range(self.shape.tokens)
         offsets = [token * row.stride for token in tokens]
         dots = [
-            [block_dot(self.f, self.isa, lanes, x + at, negative + at, fmt.codes) for at in offsets]
+            [
+                block_dot(f, self.isa, lanes, x + at, f.load(negative + at, I32), fmt.codes)
+                for at in offsets
+            ]
             for _ in blocks
         ]
         for quad in range(len(blocks[0].parts[part].codes)):
@@ -101,3 +161,8 @@ class Int8Tile(Tile):
                 for dot in slice_dots:
                     dot.add(quad, codes)
         return [[dot.total() for dot in slice_dots] for slice_dots in dots]
+
+
+def sum_of(values: Sequence[Val]) -> Val:
+    """One value, or the sum of two."""
+    return values[0] if len(values) == 1 else values[0] + values[1]

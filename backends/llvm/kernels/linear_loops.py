@@ -178,7 +178,8 @@ class TileLoops(Loops):
         row = GROUP_ROWS * 4
         pointers = tuple(self.f.alloca(widest * row) for _ in self.segments[0].matrices)
         self._sums = {s.tokens: Sums(pointers, row, s.tokens) for s in self._shapes}
-        block = max(2, _BLOCK_BYTES // (self._stride * widest)) * widest
+        touched = self._stride if self._activation != "q8a" else Q8aRow(columns).residuals
+        block = max(2, _BLOCK_BYTES // (touched * widest)) * widest
         self.each(1, block, self._groups)
 
     def _groups(self, segment: Segment, low: Val, high: Val, token: Val, end: Val) -> None:

@@ -9,11 +9,14 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import F32, I1, I8, I32, Function, Operand, Val, vec
 from ggufc.backends.llvm.kernels.activations import Q8aRow
 from ggufc.backends.llvm.lowering.halves import f32_to_bf16
 from ggufc.backends.llvm.vector_math import muladd
+from ggufc.ir.numerics import OUTLIER_SQUARED
 from ggufc.ir.types import TensorType, max_dim
 
 _LANES = 16
@@ -68,13 +71,32 @@ def inverse_rms(f: Function, x: Val, width: int, eps: float) -> Val:
     return 1.0 / f.sqrt(mean + eps)
 
 
-def write_q8a(f: Function, values: Values, out: Val, width: int) -> None:
+def write_q8a(f: Function, values: Values, out: Val, width: int, refine: str) -> None:
     """Quantise a row of `width` values, a multiple of 32, to the q8a row at `out`, padded."""
-    row = Q8aRow(width)
-    with f.loop(width // _BLOCK, name="block") as block:
-        _write_block(f, row, [values(block * _BLOCK), values(block * _BLOCK + _LANES)], out, block)
-    for empty in range(width // _BLOCK, row.padded // _BLOCK):
+    row, blocks = Q8aRow(width), width // _BLOCK
+    threshold = _write_scales(f, row, values, out, blocks)
+    with f.loop(blocks, name="block") as block:
+        halves = [values(block * _BLOCK), values(block * _BLOCK + _LANES)]
+        d, scaled, codes = _write_codes(f, row, halves, out, block)
+        refined = (d * d > threshold) if refine == "outliers" else f.const(I1, refine == "all")
+        f.store(refined.zext(I8), out + block, row.refined)
+        if refine != "none":
+            with f.if_(refined):
+                _write_residuals(f, row, d, scaled, codes, out, block)
+    for empty in range(blocks, row.padded // _BLOCK):
         _write_zeros(f, row, out, empty)
+
+
+def _write_scales(f: Function, row: Q8aRow, values: Values, out: Val, blocks: int) -> Val:
+    """Store the scales; what the square of an outlier's is above."""
+    total = f.var(F32, 0.0)
+    with f.loop(blocks, name="scale") as block:
+        halves = [values(block * _BLOCK), values(block * _BLOCK + _LANES)]
+        d = _largest_magnitude(f, halves) / 127.0
+        d = f.select(d < _SMALLEST_NORMAL, f.const(F32, 0), d)
+        f.store(d, out + block * 4, row.scales)
+        total.set(total.get() + d * d)
+    return total.get() * float(np.float32(OUTLIER_SQUARED / blocks))
 
 
 def _write_zeros(f: Function, row: Q8aRow, out: Val, block: int) -> None:
@@ -82,26 +104,54 @@ def _write_zeros(f: Function, row: Q8aRow, out: Val, block: int) -> None:
     for field in (row.scales, row.scaled_sums, row.negative_sums):
         f.store(f.const(I32, 0), out, field + 4 * block)
     f.store(f.const(vec(I32, 2), 0), out, row.negative_half_sums + 8 * block)
+    f.store(f.const(I8, 0), out, row.refined + block)
 
 
-def _write_block(f: Function, row: Q8aRow, halves: list[Val], out: Val, block: Val) -> None:
-    d = _largest_magnitude(f, halves) / 127.0
+def _write_codes(
+    f: Function, row: Q8aRow, halves: list[Val], out: Val, block: Val
+) -> tuple[Val, list[Val], list[Val]]:
+    """Store a block's codes and sums; its scale, values in units of the scale, and codes."""
+    fields = out + block * 4
+    d = f.load(fields, F32, row.scales)
     # Written so that a NaN is kept as the scale and not used.
     usable = (d >= _SMALLEST_NORMAL) & (d < math.inf)
-    d = f.select(d < _SMALLEST_NORMAL, f.const(F32, 0), d)
     inverse = 1.0 / f.select(usable, d, f.const(F32, 1))
     mask = usable.splat(_LANES)
-    sums = []
-    for i, half in enumerate(halves):
-        scaled = f.select(mask, half, f.const(_VECTOR, 0)) * inverse
-        q = (scaled + _ROUND).bitcast(vec(I32, _LANES)) - _ROUND_BITS
-        f.store(q.trunc(I8), out + block * _BLOCK, _LANES * i)
-        sums.append(f.reduce_add(q))
-        f.store(-sums[i], out + block * 8, row.negative_half_sums + 4 * i)
-    total, fields = sums[0] + sums[1], out + block * 4
-    f.store(d, fields, row.scales)
+    scaled = [f.select(mask, half, f.const(_VECTOR, 0)) * inverse for half in halves]
+    codes = [_rounded(x) for x in scaled]
+    sums = _write_bytes(f, codes, out + block * _BLOCK, out + block * 8, row.negative_half_sums)
+    total = sums[0] + sums[1]
     f.store(d * total.sitofp(), fields, row.scaled_sums)
     f.store(-total, fields, row.negative_sums)
+    return d, scaled, codes
+
+
+def _write_residuals(
+    f: Function, row: Q8aRow, d: Val, scaled: list[Val], codes: list[Val], out: Val, block: Val
+) -> None:
+    """Store what the codes leave, in 256ths of the scale, and add it to the scaled sum."""
+    pairs = zip(scaled, codes, strict=True)
+    rest = [_rounded((x - code.sitofp()) * 256.0) for x, code in pairs]
+    rest = [f.smax(f.smin(r, f.const(r.type, 127)), f.const(r.type, -127)) for r in rest]
+    at = out + (block * _BLOCK + row.residuals)
+    sums = _write_bytes(f, rest, at, out + block * 8, row.negative_residual_sums)
+    fields = out + block * 4
+    exact = f.load(fields, I32, row.negative_sums).sitofp() * -256.0 + (sums[0] + sums[1]).sitofp()
+    f.store(d * (exact * (1.0 / 256.0)), fields, row.scaled_sums)
+
+
+def _rounded(x: Val) -> Val:
+    return (x + _ROUND).bitcast(vec(I32, _LANES)) - _ROUND_BITS
+
+
+def _write_bytes(f: Function, halves: list[Val], out: Val, fields: Val, field: int) -> list[Val]:
+    """Store a block's bytes and its negated sums; the sums."""
+    sums = []
+    for i, half in enumerate(halves):
+        f.store(half.trunc(I8), out, _LANES * i)
+        sums.append(f.reduce_add(half))
+        f.store(-sums[i], fields, field + 4 * i)
+    return sums
 
 
 def _largest_magnitude(f: Function, halves: list[Val]) -> Val:
@@ -130,7 +180,8 @@ def _write_activation(k: Kernel, values: Values, row: Val, width: int) -> None:
     """Store a row of the result in the activation type that the op asks for."""
     f = k.f
     if k.signature.attribute("to") == "q8a":
-        write_q8a(f, values, k.result() + row * Q8aRow(width).stride, width)
+        refine = k.signature.attribute("refine")
+        write_q8a(f, values, k.result() + row * Q8aRow(width).stride, width, refine)
         return
     out = k.result() + row * (2 * width)
 

@@ -60,13 +60,14 @@ def prepare_codes(isa: Isa, values: Val, codes: CodeType) -> Val:
 
 
 def block_dot(
-    f: Function, isa: Isa, lanes: int, x: Val, negative_sum: Val, codes: CodeType
+    f: Function, isa: Isa, lanes: int, x: Val, negative_sum: Val | None, codes: CodeType
 ) -> BlockDot:
-    """Start a block: `x` points to its int8 bytes, `negative_sum` to the i32 -sum(x) of it."""
+    """Start a block: `x` points to its int8 bytes; `negative_sum` is the i32 -sum(x) of all of it,
+    None where another run of products takes it into account."""
     signed = _signed(isa, codes)
     bias = f.const(vec(I32, lanes), 0)
-    if codes.zero and not signed:
-        bias = f.load(negative_sum, I32).splat(lanes) << (codes.zero.bit_length() - 1)
+    if codes.zero and not signed and negative_sum is not None:
+        bias = negative_sum.splat(lanes) << (codes.zero.bit_length() - 1)
     if isa.dot == "vnni512":
         return _Vnni(f, x, bias)
     if isa.dot == "sdot":
