@@ -54,7 +54,7 @@ def import_prompt(
     report = prompt_report(template, tokenizer)
     if not generates:
         return ImportedPrompt(spec, templates, {**report, "templates": {}})
-    check_default(template, report)
+    check_default(template, report, chat_template or metadata.label)
     notices = (template.notice,) if template.notice is not None else ()
     return ImportedPrompt(spec, templates, report, notices)
 
@@ -75,15 +75,17 @@ def prompt_report(template: ChatTemplate, tokenizer: Tokenizer) -> dict[str, Any
     }
 
 
-def check_default(template: ChatTemplate, report: dict[str, Any]) -> None:
-    """Refuse a model whose own default template renders no user turn, in no conversation. Raises
-    CompileError."""
+def check_default(template: ChatTemplate, report: dict[str, Any], where: Path | str) -> None:
+    """Refuse a model whose own default template, which is in the file `where`, renders no user
+    turn, in no conversation. Raises CompileError."""
     if template.notice is not None:
         return
     name = DEFAULT if DEFAULT in template.templates else sorted(template.templates)[0]
     verdicts = report["templates"][name]
     if OK not in verdicts.values():
-        raise CompileError(f"the chat template cannot render one user turn: {verdicts[USER]}")
+        raise CompileError(
+            f"{where}: the chat template cannot render one user turn: {verdicts[USER]}"
+        )
 
 
 def read_template(path: Path) -> str:

@@ -69,8 +69,17 @@ def import_tokenizer(metadata: Mapping[str, Any]) -> TokenizerSpec:
     """The spec of a file's tokenizer, from its metadata.
 
     Strings may be bytes, or str with bytes that are not UTF-8 as surrogates. Raises SpecError, in
-    one line that names the key, for anything that is missing, mistyped, out of range or unknown.
+    one line that names the file, if `metadata` knows it, and the key, for anything that is missing,
+    mistyped, out of range or unknown.
     """
+    try:
+        return _imported(metadata)
+    except SpecError as error:
+        label = getattr(metadata, "label", None)
+        raise SpecError(f"{label}: {error}" if label else str(error)) from None
+
+
+def _imported(metadata: Mapping[str, Any]) -> TokenizerSpec:
     kind, row = _kind_and_row(metadata)
     texts = _texts(metadata)
     types = _types(metadata, kind, texts)

@@ -204,3 +204,42 @@ def test_a_terminal_obeys_nothing_in_an_error(tmp_path: Path, capsys: Capture) -
     )
     assert (code, out) == (1, "")
     assert err == "ggufc: a\\nb\\x1b[31m\\u202ec\n"
+
+
+@pytest.mark.parametrize("command", [("compile",), ("tokenize", "a"), ("render", "-")])
+def test_what_is_wrong_with_a_tokenizer_is_said_with_the_file(
+    folder: Path, capsys: Capture, command: tuple[str, ...]
+) -> None:
+    model = tiny_model()
+    model.metadata["tokenizer.ggml.pre"] = "no-such"
+    source = model.write(folder / "m.gguf")
+    code, out, err = run_here(capsys, command[0], source, *command[1:])
+    assert (code, out) == (1, "")
+    assert_one_line(err, f"{source}: tokenizer.ggml.pre is 'no-such'")
+
+
+NESTED = {
+    "too long": "{% if x %}" * 100_000,
+    "blocks": "{% if x %}" * 6_000 + "{% endif %}" * 6_000,
+    "branches": "{% if x %}" + "{% elif x %}" * 6_000 + "{% endif %}",
+    "parentheses": "{{ " + "(" * 60_000 + "1" + ")" * 60_000 + " }}",
+    "lists": "{{ " + "[" * 60_000 + "]" * 60_000 + " }}",
+    "attributes": "{{ x" + ".a" * 60_000 + " }}",
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_templates_that_no_compiler_should_take(folder: Path, capsys: Capture, name: str) -> None:
+    model = tiny_model()
+    model.metadata["tokenizer.chat_template"] = NESTED[name]
+    source = model.write(folder / "m.gguf")
+    found = "has 1000000 characters" if name == "too long" else "is nested too deeply"
+    compile_fails(capsys, source, f"{source}: the chat template", f"the template {found}")
+    code, out, err = run_here(capsys, "inspect", source)
+    assert (code, err) == (0, "")
+    assert f"the template {found}" in out
+    messages = folder / "m.json"
+    messages.write_text('[{"role": "user", "content": "x"}]')
+    code, out, err = run_here(capsys, "render", source, messages)
+    assert (code, out) == (1, "")
+    assert_one_line(err, f"the template {found}")
