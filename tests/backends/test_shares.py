@@ -17,7 +17,8 @@ import pytest
 
 from ggufc.backends.llvm.detect import host_isas
 from ggufc.backends.llvm.isa import isa_named
-from tests.backends import shares_program
+from tests.backends import no_rows_program, shares_program
+from tests.support.shared import ROOT
 
 PROGRAM = Path(shares_program.__file__)
 PIECES = sum(count for count, _ in shares_program.OPS)
@@ -35,6 +36,17 @@ def test_every_piece_is_done_once(threads: int, calls: int, delay: int) -> None:
     result = json.loads(done.stdout)
     assert result["failures"] == 0
     assert sum(result["pieces"]) == PIECES * calls
+
+
+def test_no_op_does_anything_where_there_are_no_rows() -> None:
+    """A prefill call may want no rows: what the last layer computes for them is nothing then."""
+    program = ("-m", no_rows_program.__name__, host_isas()[0])
+    command = [sys.executable, *program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert {"linear", "attention", "expert_glu", "embed", "take_rows"} <= set(result["ran"])
+    assert not result["wrote"]
 
 
 @pytest.mark.parametrize("isa", host_isas())

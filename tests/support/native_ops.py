@@ -76,10 +76,12 @@ def _group(op: Op, name: str) -> tuple[Leaf, ...]:
 
 
 class NativeSample:
-    """One sample compiled for one instruction set and graph, with its memory."""
+    """One sample compiled for one instruction set and graph, with its memory; with `count`, for a
+    run with so many tokens or rows, of the first inputs."""
 
-    def __init__(self, sample: OpSample, isa: Isa, phase: Phase) -> None:
+    def __init__(self, sample: OpSample, isa: Isa, phase: Phase, count: int | None = None) -> None:
         self._sample = sample
+        self._count = count
         self._module = sample.module.clone()
         self._function = placed(self._module, phase)
         self._slots = {leaf: i for i, leaf in enumerate(dict.fromkeys(self._leaves()))}
@@ -125,6 +127,8 @@ class NativeSample:
     def _size(self, dim: Symbol | int) -> int:
         if not isinstance(dim, Symbol):
             return dim
+        if self._count is not None:
+            return self._count
         for value in self._function.inputs:
             for position, other in enumerate(value.type.shape):
                 if other == dim:
@@ -139,6 +143,7 @@ class NativeSample:
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
         function(self._library.address("run_sample"))(table.ctypes.data, pool.address)
         pool.close()
+        self.memory = memory
         outputs = [self._read(memory[_root(v)], v.type) for v in self._function.outputs]
         layouts = state_layouts(self._module)
         states = {
@@ -152,6 +157,13 @@ class NativeSample:
             if isinstance(leaf, State)
         }
         return outputs, states
+
+    def wrote(self) -> bool:
+        """Whether the last run changed a state, or a result that has as many rows as the run."""
+        results = [value for op in self._function.ops for value in op.results]
+        filled = [_root(v) for v in results if any(isinstance(d, Symbol) for d in v.type.shape)]
+        states = [leaf for leaf in self._slots if isinstance(leaf, State)]
+        return any((self.memory[v] != self._memory(v)).any() for v in (*filled, *states))
 
     def _memory(self, leaf: Leaf) -> Bytes:
         """A leaf's bytes as the kernels want them; results are filled with a sign."""
@@ -200,5 +212,5 @@ def _read_q8a(memory: Bytes, shape: list[int], stride: int) -> Q8aArray:
     at = 13 * padded // 8  # of the residuals, their sums, and which blocks have them
     refined = table[:, at + 5 * padded // 4 :][:, : width // 32]
     rs = table[:, at : at + width].view(np.int8) * np.repeat(refined, 32, axis=1).view(np.int8)
-    d = scales[:, : width // 32].reshape(*shape[:-1], -1)
+    d = scales[:, : width // 32].reshape(*shape[:-1], width // 32)
     return Q8aArray(qs.reshape(shape), d, rs.reshape(shape))
