@@ -34,7 +34,6 @@ CHARSMAP = PREFIX + "precompiled_charsmap"
 KINDS = {"gpt2": "bpe", "llama": "spm", "gemma4": "gemma4", "t5": "unigram", "bert": "wordpiece"}
 # Byte-level in name only: these split lines, mark spaces and merge characters, as Gemma 4's does.
 _SPACE_MARK_PRES = ("gemma4", "granite-embed-multi-311m", "sarvam-moe")
-_UNSERVED_PRES = ("whitespace",)
 
 SPECIAL_KEYS = {
     "bos_token_id": "bos",
@@ -116,8 +115,6 @@ def _kind_and_row(metadata: Mapping[str, Any]) -> tuple[str, PreTokenizer | None
         return kind, pretokenizer("gemma4") if kind == "gemma4" else None
     row = pretokenizer(text_of(metadata, PRE))
     name = text_of(metadata, PRE)
-    if name in _UNSERVED_PRES:
-        raise SpecError(f"{PRE} {name!r} does not go with {MODEL} {model!r}")
     return ("gemma4" if name in _SPACE_MARK_PRES else "bpe"), row
 
 

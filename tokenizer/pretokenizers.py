@@ -243,7 +243,6 @@ TABLE: tuple[PreTokenizer, ...] = (
     ),
     _row("gemma4 granite-embed-multi-311m", _LINES, add_bos=True, clean_up=True),
     _row("sarvam-moe", _LINES),
-    _row("whitespace", r"\S+", clean_up=True),
     _row("default", r"[\p{P}$+<=>^~|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]", clean_up=True),
 )
 

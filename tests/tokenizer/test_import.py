@@ -30,7 +30,7 @@ SPM = sentencepiece(["▁", "a", "b", "▁a"])
         ({"model": 3}, "tokenizer.ggml.model is 3, a string is wanted"),
         ({"pre": None}, "tokenizer.ggml.pre is missing"),
         ({"pre": "no-such"}, "tokenizer.ggml.pre is 'no-such'"),
-        ({"pre": "whitespace"}, "tokenizer.ggml.pre 'whitespace' does not go with"),
+        ({"pre": "whitespace"}, "tokenizer.ggml.pre is 'whitespace', which says"),
         ({"tokens": None}, "tokenizer.ggml.tokens is missing"),
         ({"tokens": []}, "tokenizer.ggml.tokens is empty"),
         ({"tokens": "abc"}, "tokenizer.ggml.tokens is 'abc', an array is wanted"),
