@@ -167,7 +167,8 @@ def test_a_file_without_vocabulary_is_refused_in_one_line(capsys: Capture, tmp_p
     path.write_bytes(b"GGUF\3\0\0\0" + bytes(16))
     code, out, err = run_here(capsys, "tokenize", path, "x")
     assert (code, out) == (1, "")
-    assert err == "ggufc: tokenizer.ggml.model is missing; known: gpt2, llama, gemma4, t5, bert\n"
+    known = "gpt2, llama, gemma4, t5, bert"
+    assert err == f"ggufc: {path}: tokenizer.ggml.model is missing; known: {known}\n"
 
 
 def test_ids_outside_the_vocabulary_are_refused(capsys: Capture, smollm2: Path) -> None:
