@@ -70,7 +70,7 @@ class Answers:
         try:
             found = parsed(line)
             if "id" in found:
-                self._labels[self._asked - 1] = found["id"]
+                self._labels[self._asked - 1] = checked_label(found["id"])
             options = options_of({**self._defaults, **settings_of(found)})
             return Request(prompt_of(self._model, found), options)
         except (RunError, PromptError, TokenizerError) as error:
@@ -105,6 +105,16 @@ def parsed(line: bytes) -> Line:
         if key in found and given != ["messages"]:
             raise ArgumentError(f"{key} belongs to messages, and there are none")
     return found
+
+
+def checked_label(label: Any) -> Any:
+    """An id that JSON can give back. Raises ArgumentError for the numbers that JSON has not, which
+    Python reads."""
+    try:
+        json.dumps(label, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise ArgumentError(f"id: expected finite numbers, found {label!r:.40}") from None
+    return label
 
 
 def settings_of(found: Line) -> Settings:

@@ -35,7 +35,7 @@ class EmbeddingOptions:
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
-            raise ArgumentError(f"pooling {self.pooling!r}: allowed are {', '.join(POOLINGS)}")
+            raise ArgumentError(f"pooling {self.pooling!r:.60}: allowed are {', '.join(POOLINGS)}")
 
 
 class EmbeddingSettings(TypedDict, total=False):
@@ -67,8 +67,9 @@ class Embedder:
         self._width = facts.width
         self.pooling = options.pooling or facts.pooling or DEFAULT_POOLING
         self.dimensions = facts.width if options.dimensions is None else options.dimensions
-        if not 1 <= self.dimensions <= facts.width:
-            raise ArgumentError(f"dimensions {self.dimensions}: allowed are 1 to {facts.width}")
+        given = self.dimensions
+        if not isinstance(given, int) or not 1 <= given <= facts.width:
+            raise ArgumentError(f"dimensions {given!r:.60}: allowed are 1 to {facts.width}")
 
     def tokens(self, texts: Sequence[str]) -> list[Ints]:
         """The token ids of each text, those included that begin and end it. Raises ContextError

@@ -63,13 +63,13 @@ def check_number(name: str, value: object, low: float, high: float) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not low <= value <= high or math.isinf(value):  # type: ignore[operator, arg-type]
         allowed = f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
-        raise ArgumentError(f"{name} {value!r}: expected a number {allowed}")
+        raise ArgumentError(f"{name} {value!r:.60}: expected a number {allowed}")
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> None:
     """Raise ArgumentError unless `value` is an integer within the interval."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ArgumentError(f"{name} {value!r}: expected an integer from {low} to {high}")
+        raise ArgumentError(f"{name} {value!r:.60}: expected an integer from {low} to {high}")
 
 
 def greedy(logits: Floats) -> int:

@@ -68,7 +68,11 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise SessionFileError(f"{path}: not a regular file; a session is not written over it")
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:60]}.", dir=target.parent)
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(path), None
+        raise
     try:
         with open(descriptor, "wb") as file:
             yield file

@@ -26,7 +26,9 @@ class StopScanner:
         """Raises ArgumentError for an empty stop string."""
         for index, stop in enumerate(stops):
             if not isinstance(stop, str) or not stop:
-                raise ArgumentError(f"stop string {index} is {stop!r}: expected a non-empty string")
+                raise ArgumentError(
+                    f"stop string {index} is {stop!r:.60}: expected a non-empty string"
+                )
             if any("\ud800" <= character <= "\udfff" for character in stop):
                 raise ArgumentError(
                     f"stop string {index} is {stop!r:.60}: it has half of a surrogate pair"

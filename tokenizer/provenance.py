@@ -24,7 +24,7 @@ class Provenance:
         policy: Policy,
     ) -> None:
         if policy not in POLICIES:
-            raise TokenizerError(f"policy is {policy!r}, allowed: {', '.join(POLICIES)}")
+            raise TokenizerError(f"policy is {policy!r:.60}, allowed: {', '.join(POLICIES)}")
         self._template = _marks(authored_by_template, len(text), "authored_by_template")
         assistant = assistant if assistant is not None else bytes(len(text))
         self._trusted = bytes(

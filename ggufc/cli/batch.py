@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ggufc.cli import UsageError, report
 from ggufc.cli.common import (
@@ -41,14 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Answer all lines and say how many there were."""
+    with opened(arguments.input, "rb") as source:
+        if is_same_file(source, arguments.output):
+            raise UsageError(f"{arguments.output}: requests and results cannot be the same file")
+        return answer_all(arguments, source)
+
+
+def answer_all(arguments: argparse.Namespace, source: BinaryIO) -> int:
+    """Answer the lines of `source`."""
     from ggufc.batches import Answers
 
-    if str(arguments.input) != "-" and arguments.input.absolute() == arguments.output.absolute():
-        raise UsageError(f"{arguments.input}: requests and results cannot be the same file")
-    with (
-        opened(arguments.input, "rb") as source,
-        open_model(arguments, sequences=arguments.sequences) as model,
-    ):
+    with open_model(arguments, sequences=arguments.sequences) as model:
         answers = Answers(model, generation_settings(arguments))
         with opened(arguments.output, "wb") as target:
             done, failed = write_answers(answers, source, target)
@@ -62,8 +67,37 @@ def opened(path: Path, mode: str) -> Iterator[BinaryIO]:
     if str(path) == "-":
         yield sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
         return
-    with open(path, mode) as file:
+    # What could not be written is tried once more, and fails once more, where the file is closed.
+    with named_errors(str(path)), open(path, mode) as file:
         yield file  # type: ignore[misc]
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Errors of the system that name no file get this name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = name
+        raise
+
+
+def is_same_file(source: BinaryIO, target: Path) -> bool:
+    """Whether writing `target` would overwrite what `source` reads, by whatever name."""
+    try:
+        read, written = os.fstat(source.fileno()), os.stat(target)
+    except OSError:
+        return False
+    return stat.S_ISREG(read.st_mode) and os.path.samestat(read, written)
+
+
+def encoded(answer: dict[str, Any]) -> bytes:
+    """One line of JSON in UTF-8; escaped where a request's id has halves of surrogate pairs."""
+    try:
+        return json.dumps(answer, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(answer).encode("ascii") + b"\n"
 
 
 def write_answers(answers: "Answers", source: BinaryIO, target: BinaryIO) -> tuple[int, int]:
@@ -71,7 +105,7 @@ def write_answers(answers: "Answers", source: BinaryIO, target: BinaryIO) -> tup
     when the work is cut short. Returns how many there were, and how many were errors."""
     done = failed = 0
     for answer in answers.to(lines_of(source)):
-        target.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        target.write(encoded(answer))
         target.flush()
         done, failed = done + 1, failed + ("error" in answer)
     return done, failed
@@ -79,10 +113,17 @@ def write_answers(answers: "Answers", source: BinaryIO, target: BinaryIO) -> tup
 
 def lines_of(source: BinaryIO) -> Iterator[bytes | Exception]:
     """The lines that are not empty; in place of one that is too long, an error."""
-    while line := source.readline(LONGEST_LINE):
+    name = getattr(source, "name", None)
+    where = name if isinstance(name, str) and not name.startswith("<") else "standard input"
+
+    def piece() -> bytes:
+        with named_errors(where):
+            return source.readline(LONGEST_LINE)
+
+    while line := piece():
         if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
             while line and not line.endswith(b"\n"):
-                line = source.readline(LONGEST_LINE)
+                line = piece()
             yield ArgumentError(f"the line is longer than {LONGEST_LINE} bytes")
         elif line.strip():
             yield line

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggufc.cli import UsageError, describe
+from ggufc.cli.batch import lines_of as requests_in
+from ggufc.cli.batch import opened
 from ggufc.cli.common import add_model_arguments, decoded, open_model
 from ggufc.cli.numbers import integer
 from ggufc.cli.streams import output_file
@@ -57,8 +59,8 @@ def main(arguments: argparse.Namespace) -> int:
     check(arguments)
     if arguments.jsonl is not None:
         with open_model(arguments, graph="embed") as model:
-            for line in lines_of(arguments.jsonl):
-                if line.strip():
+            with opened(Path(arguments.jsonl), "rb") as source:
+                for line in requests_in(source):
                     print(json.dumps(answer(model, line, settings_of(arguments))), flush=True)
         return 0
     texts = texts_of(arguments)
@@ -165,7 +167,7 @@ def summary(
     }
 
 
-def answer(model: "Model", line: str, defaults: EmbeddingSettings) -> dict[str, Any]:
+def answer(model: "Model", line: bytes | Exception, defaults: EmbeddingSettings) -> dict[str, Any]:
     """The result object of one request line, whose keys come before the options of the command."""
     try:
         request = request_of(line)
@@ -178,8 +180,10 @@ def answer(model: "Model", line: str, defaults: EmbeddingSettings) -> dict[str, 
         return {"error": {"kind": type(error).__name__, "message": describe(error)}}
 
 
-def request_of(line: str) -> dict[str, Any]:
+def request_of(line: bytes | Exception) -> dict[str, Any]:
     """The request in one line of JSON. Raises ArgumentError."""
+    if isinstance(line, Exception):
+        raise line
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -188,7 +192,7 @@ def request_of(line: str) -> dict[str, Any]:
         raise ArgumentError('expected an object with "text"')
     for key, value in data.items():
         if key not in KINDS:
-            raise ArgumentError(f"unknown key {key!r}; the keys are {', '.join(KINDS)}")
+            raise ArgumentError(f"unknown key {key!r:.60}; the keys are {', '.join(KINDS)}")
         if type(value) is not KINDS[key]:
-            raise ArgumentError(f"{key}: expected {KINDS[key].__name__}, found {value!r}")
+            raise ArgumentError(f"{key}: expected {KINDS[key].__name__}, found {value!r:.40}")
     return data

@@ -105,7 +105,7 @@ class ChatTemplate:
             chosen = DEFAULT if name == "default" and name not in self.templates else name
             if chosen not in self.templates:
                 known = ", ".join(sorted(self.templates))
-                raise TemplateNameError(f"no chat template {name!r}; the model has {known}")
+                raise TemplateNameError(f"no chat template {name!r:.60}; the model has {known}")
             return chosen
         if tools is not None and TOOL_USE in self.templates:
             return TOOL_USE

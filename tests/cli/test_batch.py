@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +80,14 @@ BAD = [
     ('{"prompt": "a", "ignore_eos": 1}', "ignore_eos: expected true or false"),
     ('{"messages": "hi"}', "messages: expected a list"),
     (json.dumps({"ids": letters("a") * 500}), "the prompt has 500 tokens"),
+    ('{"prompt": "a", "id": NaN}', "id: expected finite numbers, found nan"),
+    ('{"prompt": "a", "id": [1e999]}', "id: expected finite numbers, found [inf]"),
+    ('{"prompt": "a", "temperature": NaN}', "temperature nan"),
+    (json.dumps({"prompt": "a", "temperature": "x" * 9000}), "temperature 'xxx"),
+    (json.dumps({"prompt": "a", "seed": "x" * 9000}), "seed 'xxx"),
+    (json.dumps({"prompt": "a", "stop": ["b", ["x" * 9000]]}), "stop string 1 is ['xxx"),
+    (json.dumps({"prompt": "a", "control_tokens": "x" * 9000}), "control_tokens is 'xxx"),
+    (json.dumps({"messages": [{"role": "user", "content": "a"}], "template": "x" * 9000}), ""),
 ]
 
 
@@ -92,6 +103,44 @@ def test_bad_lines_are_answered_in_their_place(
     for answer, (_, message) in zip(found[::2], BAD, strict=True):
         assert message in answer["error"]["message"]
         assert "\n" not in answer["error"]["message"]
+        assert len(answer["error"]["message"]) < 400
+
+
+def test_ids_come_back_as_they_were(alphabet: Path, capsys: Capture, tmp_path: Path) -> None:
+    labels = [None, "\ud800", "é", {"a": [1.5, True]}, 10**30]
+    found = answered(alphabet, capsys, tmp_path, [{"prompt": "x", "id": label} for label in labels])
+    assert [answer["id"] for answer in found] == labels
+
+
+@pytest.mark.parametrize("make", [os.symlink, os.link])
+def test_requests_are_not_overwritten_by_another_name(
+    make: Callable[[Path, Path], None], alphabet: Path, capsys: Capture, tmp_path: Path
+) -> None:
+    source, other = tmp_path / "in", tmp_path / "other"
+    source.write_text('{"prompt": "x"}\n')
+    make(source, other)
+    (tmp_path / "folder").mkdir()
+    for target in (other, tmp_path / "folder" / ".." / "in"):
+        code, _, err = run_here(capsys, "batch", alphabet, source, target)
+        assert code == 2
+        assert_one_line(err, str(target), "cannot be the same file")
+    with source.open() as stream:
+        finished = subprocess.run(
+            [sys.executable, "-m", "ggufc", "batch", alphabet, "-", other],
+            stdin=stream,
+            capture_output=True,
+            check=False,
+        )
+    assert finished.returncode == 2
+    assert source.read_text() == '{"prompt": "x"}\n'
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_named(alphabet: Path, capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text('{"prompt": "x"}\n')
+    code, _, err = run_here(capsys, "batch", alphabet, tmp_path / "in", "/dev/full")
+    assert code == 1
+    assert_one_line(err, "/dev/full: No space left on device")
 
 
 def test_empty_lines_are_passed_over(alphabet: Path, capsys: Capture, tmp_path: Path) -> None:

@@ -69,6 +69,21 @@ def test_texts_are_lines_of_a_file_or_of_standard_input(
     assert run_here(capsys, "embed", bert)[1] == expected
 
 
+def test_bad_bytes_are_answered_in_their_place(bert: Path, capsys: Capture, tmp_path: Path) -> None:
+    long = [
+        {"text": ["x" * 9000]},
+        {"text": "a", "pooling": "x" * 9000},
+        {"x" * 9000: 1, "text": ""},
+    ]
+    lines = [b'{"text": "hello"}', b"\xff", *(json.dumps(x).encode() for x in long)]
+    (tmp_path / "in").write_bytes(b"\n".join([*lines, lines[0]]))
+    code, out, err = run_here(capsys, "embed", bert, "--jsonl", tmp_path / "in")
+    assert (code, err) == (0, "")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert ["error" in answer for answer in found] == [False, True, True, True, True, False]
+    assert all(len(answer["error"]["message"]) < 400 for answer in found[1:-1])
+
+
 def test_requests_line_by_line(bert: Path, capsys: Capture, tmp_path: Path) -> None:
     requests = [
         {"text": "hello"},

@@ -263,6 +263,13 @@ def test_a_failed_write_leaves_the_old_file(
     assert os.listdir(saved.parent) == [saved.name]
 
 
+def test_a_folder_that_takes_no_files_is_told_by_the_session(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "no such" / "a.session"
+    with model.session() as session, pytest.raises(FileNotFoundError) as caught:
+        session.save(path)
+    assert (caught.value.filename, caught.value.filename2) == (str(path), None)
+
+
 def test_a_session_is_private_and_goes_through_links(model: Model, tmp_path: Path) -> None:
     link, target = tmp_path / "link", tmp_path / "target"
     link.symlink_to(target)
