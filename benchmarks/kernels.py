@@ -80,7 +80,7 @@ class Linear:
     def __init__(self, isa: Isa, type_name: str, n: int, k: int, phase: Any) -> None:
         self.n, self.k, self.type_name = n, k, type_name
         tokens = Symbol("T", TOKENS)
-        x = OperandSignature("x", "value", TensorType((tokens, k), dtype("q8a")))
+        x = OperandSignature("x", "value", TensorType((tokens, k), dtype(multiplied(isa, phase))))
         weight = TensorType((n, k), dtype(type_name))
         layout = layout_for(type_name).name
         operands = (x, OperandSignature("weights", "weight", weight, layout))
@@ -114,7 +114,20 @@ def random_packed(type_name: str, n: int, k: int) -> Bytes:
     return out
 
 
-def activations(k: int) -> Bytes:
+def multiplied(isa: Isa, phase: str) -> str:
+    """The element type of activations in a phase."""
+    return "bf16" if phase == "prefill" and isa.prefill_compute == "bf16" else "q8a"
+
+
+def bf16_activations(k: int) -> Bytes:
+    """Rows of normal values; products of zeros would be faster than those of others."""
+    values = np.random.default_rng(1).standard_normal((TOKENS, k), np.float32)
+    out = huge(TOKENS * k * 2).view(np.uint16).reshape(TOKENS, k)
+    out[:] = values.view(np.uint32) >> 16
+    return out.view(np.uint8)
+
+
+def quantized_activations(k: int) -> Bytes:
     """Rows of q8a with random codes and small scales; their sums are zero, which costs the same."""
     row, rng = Q8aRow(k), np.random.default_rng(1)
     out = huge(TOKENS * row.stride).reshape(TOKENS, row.stride)
@@ -133,7 +146,7 @@ def decode_speed(isa: Isa, type_name: str, threads: int, *, memory: bool) -> flo
     weight = huge(copies * slab.size)
     weight.reshape(copies, -1)[:] = slab
     kernel = Linear(isa, type_name, copies * slab_rows, k, "decode")
-    x, out = activations(k), huge(copies * slab_rows * 4)
+    x, out = quantized_activations(k), huge(copies * slab_rows * 4)
     if memory:
         seconds = shortest(lambda: kernel.run(x, weight, out, 1, threads), 1.5)
         return weight.size / seconds / 1e9
@@ -149,7 +162,9 @@ def decode_speed(isa: Isa, type_name: str, threads: int, *, memory: bool) -> flo
 def prefill_speed(isa: Isa, type_name: str, k: int, n: int, threads: int) -> float:
     """Operations per second of 512 tokens, in TOPS."""
     kernel = Linear(isa, type_name, n, k, "prefill")
-    x, weight, out = activations(k), random_packed(type_name, n, k), huge(TOKENS * n * 4)
+    bf16 = multiplied(isa, "prefill") == "bf16"
+    x = bf16_activations(k) if bf16 else quantized_activations(k)
+    weight, out = random_packed(type_name, n, k), huge(TOKENS * n * 4)
     seconds = shortest(lambda: kernel.run(x, weight, out, TOKENS, threads))
     return 2 * TOKENS * n * k / seconds / 1e12
 

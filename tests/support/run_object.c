@@ -7,11 +7,16 @@
  *   calls, then for each call: graph (0 prefill, 1 decode, 2 embed), tokens, rows, width of the
  *   logits, and the int32 arrays tokens, positions, sequences, rows, lengths.
  */
+#define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 struct call {
     int64_t abi_version;
@@ -42,6 +47,15 @@ struct worker {
 static void fail(const char *what) {
     fprintf(stderr, "run_object: %s\n", what);
     exit(1);
+}
+
+/* Linux saves matrix tiles only for processes that ask for it before they start threads. Where there
+ * are none it refuses, and no object that needs them is run. */
+static void request_tiles(void) {
+#if defined(__x86_64__) && defined(__linux__)
+    enum { request_permission = 0x1023, tile_data = 18 };
+    syscall(SYS_arch_prctl, request_permission, tile_data);
+#endif
 }
 
 static void *zeros(int64_t nbytes) {
@@ -89,6 +103,7 @@ static void run(struct call *call) {
 }
 
 int main(void) {
+    request_tiles();
     struct call call = {.abi_version = ggufc_abi_version()};
     int64_t threads = read_int();
     call.context = read_int();
