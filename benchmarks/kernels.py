@@ -116,14 +116,14 @@ def random_packed(type_name: str, n: int, k: int) -> Bytes:
 
 def multiplied(isa: Isa, phase: str) -> str:
     """The element type of activations in a phase."""
-    return "bf16" if phase == "prefill" and isa.prefill_compute == "bf16" else "q8a"
+    return "bf16a" if phase == "prefill" and isa.prefill_compute == "bf16" else "q8a"
 
 
 def bf16_activations(k: int) -> Bytes:
     """Rows of normal values; products of zeros would be faster than those of others."""
     values = np.random.default_rng(1).standard_normal((TOKENS, k), np.float32)
-    out = huge(TOKENS * k * 2).view(np.uint16).reshape(TOKENS, k)
-    out[:] = values.view(np.uint32) >> 16
+    out = huge(TOKENS * dtype("bf16a").nbytes(k)).view(np.uint16).reshape(TOKENS, -1)
+    out[:, :k] = values.view(np.uint32) >> 16
     return out.view(np.uint8)
 
 
@@ -162,7 +162,7 @@ def decode_speed(isa: Isa, type_name: str, threads: int, *, memory: bool) -> flo
 def prefill_speed(isa: Isa, type_name: str, k: int, n: int, threads: int) -> float:
     """Operations per second of 512 tokens, in TOPS."""
     kernel = Linear(isa, type_name, n, k, "prefill")
-    bf16 = multiplied(isa, "prefill") == "bf16"
+    bf16 = multiplied(isa, "prefill") == "bf16a"
     x = bf16_activations(k) if bf16 else quantized_activations(k)
     weight, out = random_packed(type_name, n, k), huge(TOKENS * n * 4)
     seconds = shortest(lambda: kernel.run(x, weight, out, TOKENS, threads))

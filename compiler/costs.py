@@ -77,7 +77,7 @@ def compute_type(op: Op) -> str:
     if op.name in ("attention", "attention_partial"):
         return "bf16" if op.states()[0].type.dtype.name == "bf16" else "f32"
     if op.name in ("linear", "linear_glu", "expert_linear", "expert_glu"):
-        return {"q8a": "int8", "bf16": "bf16"}.get(op.value("x").type.dtype.name, "f32")
+        return {"q8a": "int8", "bf16a": "bf16"}.get(op.value("x").type.dtype.name, "f32")
     return "f32"
 
 

@@ -12,7 +12,7 @@ from ggufc.compiler.passes.quantize_activations import Compute, QuantizeActivati
 from ggufc.ir import Module, Op, Rows, Weight
 
 LOOKED_UP = "embed"
-PRODUCTS = {"q8a": "int8", "bf16": "bf16", "f32": "float32"}
+PRODUCTS = {"q8a": "int8", "bf16a": "bf16", "f32": "float32"}
 # Of tensors that no op reads.
 COMPUTED = "taken into account when compiling"
 

@@ -13,6 +13,7 @@ from ggufc.ir.quants import QUANTS
 Q8A_BLOCK = 32
 _Q8A_PADDING = 256
 _Q8A_ALIGNMENT = 64
+_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ def max_dim(dim: Dim) -> int:
 
 @dataclass(frozen=True)
 class DType:
-    """Element type: plain (`numpy` is its array type; bf16 is held as uint16) or in blocks."""
+    """Element type: plain (`numpy` is its array type; bf16 is held as uint16) or in blocks.
+
+    `q8a` and `bf16a` are activations, whose rows have a stride of their own."""
 
     name: str
     numpy: np.dtype[np.generic] | None
@@ -45,7 +48,7 @@ class DType:
     block_bytes: int
 
     def nbytes(self, n_elements: int) -> int:
-        """Bytes of one row of `n_elements`, whole blocks; for q8a its padded row stride."""
+        """Bytes of one row of `n_elements`, whole blocks; of activations the row stride."""
         if n_elements < 0 or n_elements % self.block_size:
             raise IRError(
                 f"{self.name}: a row of {n_elements} elements is not a multiple of the block of "
@@ -53,6 +56,8 @@ class DType:
             )
         if self.name == "q8a":
             return q8a_row_stride(n_elements)
+        if self.name == "bf16a":
+            return bf16a_row_stride(n_elements)
         return n_elements // self.block_size * self.block_bytes
 
     def __str__(self) -> str:
@@ -71,6 +76,16 @@ def q8a_row_stride(n_elements: int) -> int:
     return round_up(codes + padded + (padded // 16) * 4 + padded // 32, _Q8A_ALIGNMENT)
 
 
+def bf16a_row_stride(n_elements: int) -> int:
+    """Bytes of one row of bf16 activations: an odd number of lines of 64 bytes.
+
+    Rows a power of two apart, of which matrix tiles read sixteen at a time, would share few sets of
+    a cache.
+    """
+    lines = -(-2 * n_elements // _LINE)
+    return (lines | 1) * _LINE
+
+
 def round_up(value: int, multiple: int) -> int:
     """The smallest multiple of `multiple` that is not below `value`."""
     return -(-value // multiple) * multiple
@@ -86,6 +101,7 @@ def _dtypes() -> dict[str, DType]:
             continue
         array = np.dtype(_NUMPY[row.name]) if row.name in _NUMPY else None
         table[row.name] = DType(row.name, array, row.is_quantized, row.block_size, row.block_bytes)
+    table["bf16a"] = DType("bf16a", np.dtype("<u2"), False, 1, 2)
     # Scale and sums of a block lie apart from its bytes: 52 bytes, and 41 of its residuals.
     table["q8a"] = DType("q8a", None, True, Q8A_BLOCK, 93)
     return table

@@ -9,7 +9,7 @@ from ggufc.compiler.pass_manager import Pass
 from ggufc.compiler.passes.matching import are_in_blocks, defining_op
 from ggufc.ir import DECODE, F32, Function, Module, Op, Rewriter, Value, Weight
 
-_ACTIVATIONS = {"int8": "q8a", "bf16": "bf16"}
+_ACTIVATIONS = {"int8": "q8a", "bf16": "bf16a"}
 _LINEARS = ("linear", "linear_glu")
 _PRODUCTS = (*_LINEARS, "expert_linear", "expert_glu")
 
@@ -22,7 +22,7 @@ class Compute:
     decode: str = "int8"
 
     def activation(self, function: str) -> str:
-        """The activation's element type in a function: `q8a` or `bf16`."""
+        """The activation's element type in a function: `q8a` or `bf16a`."""
         return _ACTIVATIONS[self.decode if function == DECODE else self.prefill]
 
     def __post_init__(self) -> None:

@@ -62,11 +62,11 @@ def _products(x: Runtime, starts: Array, weight: F32Array, bias: F32Array | None
 class ExpertLinear:
     """x W^T (+ bias) of rows in the order of their experts, W and bias the expert's.
 
-    Rows starts[e] .. starts[e + 1] belong to expert e. x is f32, or q8a or bf16 where the weight is
-    of a block type.
+    Rows starts[e] .. starts[e + 1] belong to expert e. x is f32, or q8a or bf16a where the
+    weight is of a block type.
     """
 
-    x = ValueOperand("f32|bf16|q8a[T, K, D]")
+    x = ValueOperand("f32|bf16a|q8a[T, K, D]")
     starts = ValueOperand("i32[_]")
     weight = WeightOperand("*[E, N, D]")
     bias = WeightOperand("f32[E, N]", optional=True)
@@ -93,7 +93,7 @@ class ExpertGlu:
     clamped_swiglu: g / (1 + exp(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to +-7.
     """
 
-    x = ValueOperand("f32|bf16|q8a[T, K, D]")
+    x = ValueOperand("f32|bf16a|q8a[T, K, D]")
     starts = ValueOperand("i32[_]")
     gate = WeightOperand("*[E, F, D]")
     up = WeightOperand("*[E, F, D]")

@@ -28,7 +28,7 @@ from ggufc.ir.ops.rope import PAIRINGS, check_rotated, rotate
 from ggufc.ir.types import F32, Q8A_BLOCK, TensorType, dtype, max_dim
 
 FUSED = ("fused", "planned")
-ACTIVATION_TYPES = ("q8a", "bf16")
+ACTIVATION_TYPES = ("q8a", "bf16a")
 
 
 def _activation_type(x: TensorType, to: str, refine: str) -> TensorType:
@@ -46,7 +46,7 @@ def _round_activation(x: F32Array, to: str, refine: str) -> Runtime:
 
 @defop
 class Quantize:
-    """x as an activation for linears with quantised weights: q8a, or bf16 (nearest even).
+    """x as an activation for linears with quantised weights: q8a, or bf16a (nearest even).
 
     q8a per 32 elements, in float32: d = max|x| / 127, q = round half to even(x * (1 / d)); d and q
     are 0 when d is below the smallest normal float32. `refine` says which blocks have residuals
@@ -94,7 +94,7 @@ class RmsNormQuantize:
 class LinearGlu:
     """mul(activation(linear(x, [gate])), linear(x, [up]))."""
 
-    x = ValueOperand("f32|bf16|q8a[T, K]")
+    x = ValueOperand("f32|bf16a|q8a[T, K]")
     gate = WeightOperand("*[F, K]")
     up = WeightOperand("*[F, K]")
     activation = Attribute("str", choices=tuple(ACTIVATIONS))

@@ -25,7 +25,7 @@ def matmul_transposed(x: Runtime, weight: F32Array) -> F32Array:
 
 
 def check_weight_type(part: str, x: TensorType, weight: TensorType) -> None:
-    """Quantised activations (q8a, bf16) go with weights of block types only."""
+    """Quantised activations (q8a, bf16a) go with weights of block types only."""
     if x.dtype != F32 and not weight.dtype.is_quantized:
         raise OperandError(
             part,
@@ -52,10 +52,10 @@ def _check_columns(name: str, found: TensorType | None, n: int) -> None:
 class Linear:
     """x W^T (+ bias) (+ residual); the outputs of several weights lie side by side.
 
-    x is f32, or q8a or bf16 where every weight is of a block type.
+    x is f32, or q8a or bf16a where every weight is of a block type.
     """
 
-    x = ValueOperand("f32|bf16|q8a[T, K]")
+    x = ValueOperand("f32|bf16a|q8a[T, K]")
     weights = WeightOperand("*[_, K]", variadic=True)
     bias = WeightOperand("f32[N]", optional=True)
     residual = ValueOperand("f32[T, N]", optional=True)

@@ -192,7 +192,7 @@ class GroupHeads:
 class PermuteRows:
     """Row p of the result is row order[p] of x; rows are counted over both leading axes."""
 
-    x = ValueOperand("f32|bf16|q8a[T, K, D]")
+    x = ValueOperand("f32|bf16a|q8a[T, K, D]")
     order = ValueOperand("i32[T, K]")
     traits = (Pure(),)
 
@@ -212,7 +212,7 @@ class PermuteRows:
 class GatherRows:
     """For each pair, in `order`, its token's row of x."""
 
-    x = ValueOperand("f32|bf16|q8a[T, D]")
+    x = ValueOperand("f32|bf16a|q8a[T, D]")
     order = ValueOperand("i32[T, K]")
     traits = (Pure(),)
 

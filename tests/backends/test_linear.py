@@ -199,7 +199,7 @@ def test_other_machines_objects_stand_alone(isa_name: str, type_name: str) -> No
     assert object_code(kernel_module(signature, isa), isa)
 
 
-@pytest.mark.parametrize(("type_name", "x_type"), [("f32", "bf16"), ("f16", "q8a")])
+@pytest.mark.parametrize(("type_name", "x_type"), [("f32", "bf16a"), ("f16", "q8a")])
 def test_activations_that_do_not_fit_the_weights_are_refused(type_name: str, x_type: str) -> None:
     weight = random_weight(type_name, 16, 64, np.random.default_rng(9))
     operands = (value("x", f"{x_type}[T, 64]"), weight.operand())

@@ -43,7 +43,7 @@ def is_made(sample: OpSample, isa: Isa, phase: Phase) -> bool:
     except IRError:
         return False
     tiles = isa.prefill_compute == "bf16" and phase == "prefill"
-    to_bf16 = {op.attributes["to"] == "bf16" for op in ops(sample) if "to" in op.attributes}
+    to_bf16 = {op.attributes["to"] == "bf16a" for op in ops(sample) if "to" in op.attributes}
     return tiles in to_bf16 or not to_bf16
 
 
@@ -79,7 +79,7 @@ def tolerance(sample: OpSample, isa: Isa) -> float:
     probabilities to it, 2^-9 each. Tiles hold quantised weights rounded to it, too;
     `test_bf16_linear.py` compares with products of rounded weights, more narrowly.
     """
-    if isa.tiles and any(op.attributes.get("to") == "bf16" for op in ops(sample)):
+    if isa.tiles and any(op.attributes.get("to") == "bf16a" for op in ops(sample)):
         return 2.0**-8
     states = sample.module.states.values()
     is_bf16 = sample.op.startswith("attention") and any(s.type.dtype.name == "bf16" for s in states)

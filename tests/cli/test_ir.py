@@ -87,7 +87,7 @@ def test_print_after(
 def test_targets_differ(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["ir", str(model), "--stage", "fused", "--graph", "prefill", "--target"]
     assert main([*arguments, "x86-64-amx"]) == 0
-    assert 'to = "bf16"' in capsys.readouterr().out
+    assert 'to = "bf16a"' in capsys.readouterr().out
     assert main([*arguments, ISA]) == 0
     assert 'to = "q8a"' in capsys.readouterr().out
 

@@ -109,8 +109,8 @@ CASES: list[tuple[Callable[[Bench], Any], str]] = [
         "operand 'weights': expected a type in blocks with q8a activations, found f32[4, 32]",
     ),
     (
-        lambda m: m.b.linear(m.b.quantize(m.x(T, 32), to="bf16"), [m.w(4, 32, of="f16")]),
-        "operand 'weights': expected a type in blocks with bf16 activations, found f16[4, 32]",
+        lambda m: m.b.linear(m.b.quantize(m.x(T, 32), to="bf16a"), [m.w(4, 32, of="f16")]),
+        "operand 'weights': expected a type in blocks with bf16a activations, found f16[4, 32]",
     ),
     (
         lambda m: m.b.bias_add(m.x(T, 8), m.w(4)),
@@ -203,7 +203,7 @@ CASES: list[tuple[Callable[[Bench], Any], str]] = [
     ),
     (
         lambda m: m.b.quantize(m.x(T, 32), to="i8"),
-        "attribute 'to': expected 'q8a' or 'bf16', found 'i8'",
+        "attribute 'to': expected 'q8a' or 'bf16a', found 'i8'",
     ),
     (
         lambda m: m.b.rms_norm_quantize(m.x(T, 32), m.w(33), eps=0.1),

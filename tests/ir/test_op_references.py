@@ -268,10 +268,10 @@ def test_quantize() -> None:
     x = normal(3, 64)
     q = run("quantize", x=x)
     assert np.abs(q.dequantize() - x).max() <= np.abs(x).max() / 127 / 2 * 1.001
-    assert np.array_equal(run("quantize", x=x, to="bf16"), f32_to_bf16(x))
+    assert np.array_equal(run("quantize", x=x, to="bf16a"), f32_to_bf16(x))
 
 
-@pytest.mark.parametrize("to", ["q8a", "bf16"])
+@pytest.mark.parametrize("to", ["q8a", "bf16a"])
 def test_rms_norm_quantize_is_its_two_steps(to: str) -> None:
     x, weight = normal(3, 64), normal(64)
     two = run("quantize", x=run("rms_norm", x=x, weight=weight, eps=1e-5), to=to)

@@ -71,7 +71,7 @@ def test_ops_of_a_later_stage_are_refused() -> None:
         stage: ClassVar[str] = "graph"
 
     text = PROGRAM.replace(
-        "bias_add(%l, @b) : f32[B, 8]", 'quantize(%l) {to = "bf16"} : bf16[B, 8]'
+        "bias_add(%l, @b) : f32[B, 8]", 'quantize(%l) {to = "bf16a"} : bf16a[B, 8]'
     )
     with pytest.raises(
         PassError, match=r"after pass eliminate-dead-ops: .*not allowed at stage graph"

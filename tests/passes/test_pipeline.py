@@ -118,7 +118,7 @@ def test_float_weights_take_float_activations(shape: Shape) -> None:
 def test_compute_is_chosen_per_function() -> None:
     module = tiny(replace(SHAPES["llama"], weight_type="q8_0"))
     fused = to_fused(module, Compute(prefill="bf16", decode="int8"))
-    for function, expected in (("prefill", "bf16"), ("decode", "q8a")):
+    for function, expected in (("prefill", "bf16a"), ("decode", "q8a")):
         linears = [op for op in fused.functions[function].ops if op.name == "linear"]
         assert {op.value("x").type.dtype.name for op in linears} == {expected}
 

@@ -38,7 +38,7 @@ PROGRAM = """module "m" {
     %y = linear(%q, [@w, @u, @u]) : f32[T, 64]
     %z = linear(%q, [@w, @u, @u]) : f32[T, 64]
     %f = linear(%x, [@v]) : f32[T, 32]
-    %b = quantize(%x) {to = "bf16"} : bf16[T, 64]
+    %b = quantize(%x) {to = "bf16a"} : bf16a[T, 64]
     %t = linear(%b, [@w]) : f32[T, 32]
     %h = reshape(%z) {shape = [T, 4, 16]} : f32[T, 4, 16]
     %a = attention(%h, %positions, %sequences, $k, $v)

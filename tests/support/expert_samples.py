@@ -70,7 +70,7 @@ def _group_experts() -> Iterator[OpSample]:
 @samples_of("gather_rows")
 def _gather_rows() -> Iterator[OpSample]:
     for label, width, to in (
-        ("f32", 33, None), ("bf16", 33, "bf16"), ("q8a", 288, "q8a"), ("even", 64, None),
+        ("f32", 33, None), ("bf16a", 33, "bf16a"), ("q8a", 288, "q8a"), ("even", 64, None),
     ):  # fmt: skip
         s = Sketch("gather_rows", label)
         x = s.floats("x", T, width)
@@ -88,7 +88,7 @@ def _group_heads() -> Iterator[OpSample]:
 
 @samples_of("permute_rows")
 def _permute_rows() -> Iterator[OpSample]:
-    for label, width, to in (("f32", 33, None), ("bf16", 34, "bf16"), ("q8a", 64, "q8a")):
+    for label, width, to in (("f32", 33, None), ("bf16a", 34, "bf16a"), ("q8a", 64, "q8a")):
         s = Sketch("permute_rows", label)
         order, places, _ = s.builder.group_heads(s.integers("positions", [0, 1, 2, 3, 4]), heads=3)
         x = s.floats("x", T, 3, width)
@@ -137,7 +137,7 @@ def _expert_linear() -> Iterator[OpSample]:
         weight = s.weight("w", 5, 19, 41, type_name=type_name)
         yield s.returns(s.builder.expert_linear(x, starts, weight, s.weight("bias", 5, 19)))
     for type_name in QUANTIZED:
-        for to, tokens in (("q8a", 1), ("q8a", 12), ("bf16", 12)):
+        for to, tokens in (("q8a", 1), ("q8a", 12), ("bf16a", 12)):
             s = Sketch("expert_linear", f"{type_name}-{to}-{tokens}", tokens)
             x, starts = _rows(s, 256, 6, to)
             weight = s.weight("w", 6, 37, 256, type_name=type_name)
@@ -155,7 +155,7 @@ def _expert_linear() -> Iterator[OpSample]:
 def _expert_glu() -> Iterator[OpSample]:
     for activation in GLUS:
         for types, to in (
-            (("f32", "f16"), None), (("q4_0", "q8_0"), "q8a"), (("q5_k", "q6_k"), "bf16"),
+            (("f32", "f16"), None), (("q4_0", "q8_0"), "q8a"), (("q5_k", "q6_k"), "bf16a"),
         ):  # fmt: skip
             s = Sketch("expert_glu", f"{activation}-{types[0]}", 9)
             x, starts = _rows(s, 256, 5, to)

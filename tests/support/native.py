@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import platform
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -20,7 +19,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from ggufc.backends.llvm.isa import ISAS, Isa
+from ggufc.backends.llvm.detect import host_isas
+from ggufc.backends.llvm.isa import Isa, isa_named
 from ggufc.backends.llvm.kernel import EMITTERS, TAIL, Kernel, OpSignature
 from ggufc.backends.llvm.kernel_builder import Module
 from ggufc.backends.llvm.object_code import emit_assembly, emit_object
@@ -41,19 +41,9 @@ def aligned(shape: int | tuple[int, ...], dtype: Any, fill: float = 0) -> np.nda
     return out
 
 
-def machine_features() -> frozenset[str]:
-    """Names of the features of this machine, as LLVM spells them."""
-    return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
-
-
 def runnable_isas() -> list[Isa]:
     """The instruction sets that this machine can run, most capable first."""
-    machine, features = platform.machine(), machine_features()
-    return [
-        isa
-        for isa in ISAS.values()
-        if isa.triple.startswith(machine) and features.issuperset(isa.features)
-    ]
+    return [isa_named(name) for name in host_isas()]
 
 
 def kernel_module(signature: OpSignature, isa: Isa, name: str = "kernel_under_test") -> Module:

@@ -189,6 +189,9 @@ class NativeSample:
         if found.dtype.name == "q8a":
             return _read_q8a(memory, shape, found.dtype.nbytes(shape[-1]))
         element = array_type(found.dtype)
+        if found.dtype.name == "bf16a":
+            table = memory.view(element).reshape(-1, found.dtype.nbytes(shape[-1]) // 2)
+            return table[: int(np.prod(shape[:-1])), : shape[-1]].reshape(shape)
         return memory.view(element)[: int(np.prod(shape))].reshape(shape)
 
 

@@ -202,7 +202,7 @@ def _linear() -> Iterator[OpSample]:
             weight = s.weight("w", rows, width, type_name=type_name)
             yield s.returns(s.builder.linear(x, [weight]))
     for type_name in QUANTIZED:
-        for to in ("q8a", "bf16"):
+        for to in ("q8a", "bf16a"):
             for tokens in (1, 5):
                 s = Sketch("linear", f"{type_name}-{to}-{tokens}", tokens)
                 x = s.builder.quantize(s.floats("x", T, 256), to=to)
@@ -475,7 +475,7 @@ def _scale() -> Iterator[OpSample]:
 
 @samples_of("quantize")
 def _quantize() -> Iterator[OpSample]:
-    for to in ("q8a", "bf16"):
+    for to in ("q8a", "bf16a"):
         for width in (32, 288, 512):
             s = Sketch("quantize", f"{to}-{width}")
             x = s.floats("x", T, width, spread=4.0)
@@ -486,7 +486,7 @@ def _quantize() -> Iterator[OpSample]:
 
 @samples_of("rms_norm_quantize")
 def _rms_norm_quantize() -> Iterator[OpSample]:
-    for to in ("q8a", "bf16"):
+    for to in ("q8a", "bf16a"):
         s = Sketch("rms_norm_quantize", to)
         x = s.floats("x", T, 288)
         yield s.returns(s.builder.rms_norm_quantize(x, s.weight("weight", 288), eps=1e-5, to=to))
@@ -498,7 +498,7 @@ def _linear_glu() -> Iterator[OpSample]:
         for types, to in (
             (("f32", "f16"), None),
             (("q4_0", "q8_0"), "q8a"),
-            (("q5_k", "q6_k"), "bf16"),
+            (("q5_k", "q6_k"), "bf16a"),
         ):
             s = Sketch("linear_glu", f"{activation}-{types[0]}")
             x = s.floats("x", T, 256)

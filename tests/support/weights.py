@@ -12,7 +12,7 @@ from ggufc.backends.llvm.isa import Isa
 from ggufc.backends.llvm.kernel import OperandSignature
 from ggufc.backends.llvm.kernels.activations import Q8aRow
 from ggufc.backends.llvm.layouts import layout_for, pack
-from ggufc.ir import Q8aArray, TensorType, decode, dtype, quantize_q8a
+from ggufc.ir import Q8aArray, TensorType, decode, dtype, f32_to_bf16, quantize_q8a
 from ggufc.ir.quants import QUANTS
 from tests.support.native import aligned, runnable_isas
 from tests.support.random_weights import half_scales, tame
@@ -94,6 +94,14 @@ def vector(name: str, n: int) -> OperandSignature:
 def random_activation(tokens: int, k: int, rng: np.random.Generator) -> Q8aArray:
     """Quantised normal numbers, some blocks with residuals."""
     return quantize_q8a(rng.standard_normal((tokens, k), np.float32), "outliers")
+
+
+def bf16a_rows(x: np.ndarray) -> np.ndarray:
+    """Numbers [T, K] as bf16 activations [T, stride / 2], with NaN between the rows."""
+    tokens, k = x.shape
+    out = aligned((tokens, dtype("bf16a").nbytes(k) // 2), np.uint16, 0x7FC0)
+    out[:, :k] = f32_to_bf16(x)
+    return out
 
 
 def q8a_rows(x: Q8aArray) -> np.ndarray:

@@ -19,12 +19,12 @@ from ggufc.backends.llvm.kernels.linear_loops import (
     Epilogue,
     Loops,
     Matrix,
-    PanelLoops,
     Segment,
     Sums,
     TileLoops,
     check_activation,
 )
+from ggufc.backends.llvm.kernels.panel_loops import PanelLoops
 from ggufc.backends.llvm.layouts import layout_named, packed_bytes
 from ggufc.ir.ops.experts import CLAMP, STEEPNESS
 
@@ -157,7 +157,7 @@ def _emit_products(k: Kernel, stacks: tuple[Stack, ...], finish: Finish) -> None
 
         out.each(segment, group, rows)
 
-    loops = _ExpertPanels if x.type.dtype.name == "bf16" else _ExpertTiles
+    loops = _ExpertPanels if x.type.dtype.name == "bf16a" else _ExpertTiles
     loops(k, stacks, epilogue).emit()
 
 

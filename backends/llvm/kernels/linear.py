@@ -7,10 +7,28 @@ from collections.abc import Callable
 from ggufc.backends.llvm import vector_math
 from ggufc.backends.llvm.kernel import Kernel, kernel
 from ggufc.backends.llvm.kernel_builder import I1, I64, Val
-from ggufc.backends.llvm.kernels.linear_loops import ROW, Segment, Sums, emit_products, matrices
+from ggufc.backends.llvm.kernels.linear_loops import (
+    ROW,
+    Epilogue,
+    Segment,
+    Sums,
+    TileLoops,
+    check_activation,
+    matrices,
+)
+from ggufc.backends.llvm.kernels.panel_loops import PanelLoops
 from ggufc.backends.llvm.layouts import GROUP_ROWS
 
 _ACTIVATIONS = {"silu": vector_math.silu, "gelu_tanh": vector_math.gelu_tanh}
+
+
+def emit_products(k: Kernel, segments: list[Segment], epilogue: Epilogue) -> None:
+    """Multiply x by the weights of all segments, as x's type asks for."""
+    for matrix in (m for segment in segments for m in segment.matrices):
+        check_activation(k, matrix.layout)
+    (x,) = k.signature.named("x")
+    loops = PanelLoops if x.type.dtype.name == "bf16a" else TileLoops
+    loops(k, segments, epilogue).emit()
 
 
 class Output:

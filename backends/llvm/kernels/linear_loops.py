@@ -13,28 +13,18 @@ from dataclasses import dataclass
 from ggufc.backends.llvm.kernel import Kernel, OperandSignature
 from ggufc.backends.llvm.kernel_builder import F32, I64, VOID, Val, vec
 from ggufc.backends.llvm.kernels.activations import Q8aRow
-from ggufc.backends.llvm.kernels.bf16_panel import (
-    PANEL_GROUPS,
-    SUMS_STRIDE,
-    decode_function,
-    multiply_function,
-)
 from ggufc.backends.llvm.kernels.linear_tiles import tile_function
 from ggufc.backends.llvm.kernels.tile import TileShape, tile_shapes
 from ggufc.backends.llvm.layouts import GROUP_ROWS, Layout, layout_named
-from ggufc.backends.llvm.lowering.tiles import TILE_BYTES, TILE_ROW_BYTES, tiles_of
 from ggufc.backends.llvm.optimize import CodegenError
-from ggufc.backends.llvm.quants import BLOCK_K, FORMATS, format_for
-from ggufc.ir.types import max_dim, round_up
+from ggufc.backends.llvm.quants import FORMATS
+from ggufc.ir.types import max_dim
 
 # Activations of one block of tokens: at most half of the second-level cache of most processors.
 _BLOCK_BYTES = 256 << 10
 # Blocks have multiples of this many tokens, so that tiles fill them: the widest have 8 or, of
 # bf16, 32.
 _UNIT_TOKENS = 32
-# Of bf16 products: tokens and columns of x whose tiles are worked on at a time, and panels that
-# share them. A chunk of tokens, decoded panels and sums stay in the second-level cache together.
-_PANEL_TOKENS, _PANEL_COLUMNS, _PANELS = 512, 512, 4
 
 ROW = vec(F32, GROUP_ROWS)
 
@@ -113,15 +103,6 @@ def check_activation(k: Kernel, layout: Layout) -> None:
             f"a weight in layout {layout.name} cannot be multiplied with {x.type.dtype} "
             "activations; it takes f32"
         )
-
-
-def emit_products(k: Kernel, segments: list[Segment], epilogue: Epilogue) -> None:
-    """Multiply x by the weights of all segments, as x's type asks for."""
-    for matrix in (m for segment in segments for m in segment.matrices):
-        check_activation(k, matrix.layout)
-    (x,) = k.signature.named("x")
-    loops = PanelLoops if x.type.dtype.name == "bf16" else TileLoops
-    loops(k, segments, epilogue).emit()
 
 
 class Loops:
@@ -207,76 +188,3 @@ class TileLoops(Loops):
                 activation=self._activation,
             )
             self.f.call(tile, VOID, [matrix.group(group), x, sums])
-
-
-class PanelLoops(Loops):
-    """bf16 x: panels of two row groups decoded to tiles, a chunk of columns at a time."""
-
-    def emit(self) -> None:
-        """Write the loops."""
-        matrices = self.segments[0].matrices
-        self._k = matrices[0].k
-        slots = range(_PANELS // len(matrices) * len(matrices))
-        unit = max(m.layout.unit_k for s in self.segments for m in s.matrices)
-        padded = round_up(self._k, unit)
-        self._chunk = round_up(-(-padded // -(-padded // _PANEL_COLUMNS)), unit)
-        tiles = self._chunk // BLOCK_K * PANEL_GROUPS * TILE_BYTES
-        self._tiles = self.f.alloca(tiles * len(slots))
-        self._sums = self.f.alloca(_PANEL_TOKENS * SUMS_STRIDE * len(slots))
-        self._tile_bytes, self._step = tiles, len(slots) // len(matrices)
-        self.each(PANEL_GROUPS, _PANEL_TOKENS, self._panels, self._step)
-        tiles_of(self.f, self.k.isa).release()
-
-    def _panels(self, segment: Segment, low: Val, high: Val, token: Val, end: Val) -> None:
-        f, columns = self.f, self._k
-        with f.loop(high, low, step=self._step, name="panels") as first:
-            count = f.smin(first + self._step, high) - first
-            with f.loop(columns, step=self._chunk, name="chunk") as start:
-                width = f.smin(start + self._chunk, f.const(I64, columns)) - start
-                self._decode(segment, first, count, start, width)
-                self._multiply(segment, count, token, end, start, width)
-            self._finish(segment, first, count, token, end)
-
-    def _decode(self, segment: Segment, first: Val, count: Val, start: Val, width: Val) -> None:
-        f = self.f
-        with f.loop(count, name="decode") as panel, f.loop(PANEL_GROUPS, name="half") as half:
-            group = (first + panel) * PANEL_GROUPS + half
-            with f.if_(group < segment.groups):
-                for i, matrix in enumerate(segment.matrices):
-                    layout = matrix.layout
-                    decode = decode_function(f.module, self.k.isa, format_for(layout.name))
-                    units = (width + (layout.unit_k - 1)) // layout.unit_k
-                    weights = matrix.group(group) + start // layout.unit_k * layout.unit_bytes
-                    tiles = self._slot(self._tiles, self._tile_bytes, segment, panel, i)
-                    f.call(decode, VOID, [weights, units, tiles + half * TILE_BYTES])
-
-    def _slot(self, area: Val, nbytes: int, segment: Segment, panel: Val, matrix: int) -> Val:
-        return area + (panel * len(segment.matrices) + matrix) * nbytes
-
-    def _multiply(
-        self, segment: Segment, count: Val, token: Val, end: Val, start: Val, width: Val
-    ) -> None:
-        f = self.f
-        multiply = multiply_function(f.module, self.k.isa, self._k)
-        x = self.x + (token * self._k + start) * 2
-        slots = count * len(segment.matrices)
-        with f.loop(slots, name="multiply") as slot:
-            tiles = self._tiles + slot * self._tile_bytes
-            sums = self._sums + slot * (_PANEL_TOKENS * SUMS_STRIDE)
-            first = start.eq(0).zext(I64)
-            f.call(multiply, VOID, [x, tiles, sums, end - token, width // BLOCK_K, first])
-
-    def _finish(self, segment: Segment, first: Val, count: Val, token: Val, end: Val) -> None:
-        f, sums_bytes = self.f, _PANEL_TOKENS * SUMS_STRIDE
-        with f.loop(count, name="finish") as panel, f.loop(PANEL_GROUPS, name="half") as half:
-            group = (first + panel) * PANEL_GROUPS + half
-            with (
-                f.if_(group < segment.groups),
-                f.loop(end - token, name="token") as t,
-            ):
-                offset = t * SUMS_STRIDE + half * TILE_ROW_BYTES
-                pointers = tuple(
-                    self._slot(self._sums, sums_bytes, segment, panel, i) + offset
-                    for i in range(len(segment.matrices))
-                )
-                self.epilogue(segment, group, token + t, Sums(pointers, SUMS_STRIDE, 1))

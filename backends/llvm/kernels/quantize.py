@@ -17,7 +17,7 @@ from ggufc.backends.llvm.kernels.activations import Q8aRow
 from ggufc.backends.llvm.lowering.halves import f32_to_bf16
 from ggufc.backends.llvm.vector_math import muladd
 from ggufc.ir.numerics import OUTLIER_SQUARED
-from ggufc.ir.types import TensorType, max_dim
+from ggufc.ir.types import TensorType, bf16a_row_stride, max_dim
 
 _LANES = 16
 _VECTOR = vec(F32, _LANES)
@@ -183,7 +183,7 @@ def _write_activation(k: Kernel, values: Values, row: Val, width: int) -> None:
         refine = k.signature.attribute("refine")
         write_q8a(f, values, k.result() + row * Q8aRow(width).stride, width, refine)
         return
-    out = k.result() + row * (2 * width)
+    out = k.result() + row * bf16a_row_stride(width)
 
     def store(value: Val, at: Operand, mask: Val | None) -> None:
         bits, to = f32_to_bf16(value), out + at * 2
