@@ -10,6 +10,7 @@ from ggufc.compiler.passes.eliminate_dead_ops import EliminateDeadOps
 from ggufc.compiler.passes.fold_scales import FoldScales
 from ggufc.compiler.passes.fuse_bias import FuseBias
 from ggufc.compiler.passes.fuse_glu import FuseGlu
+from ggufc.compiler.passes.fuse_glu_quantize import FuseGluQuantize
 from ggufc.compiler.passes.fuse_qkv import FuseQkv
 from ggufc.compiler.passes.fuse_residual import FuseResidual
 from ggufc.compiler.passes.fuse_rms_norm_quantize import FuseRmsNormQuantize
@@ -41,6 +42,7 @@ def fused_pipeline(compute: Compute) -> tuple[Pass, ...]:
         # Quantise: one activation for all linears that share it, made where it is at hand.
         QuantizeActivations(compute),
         FuseRmsNormQuantize(),
+        FuseGluQuantize(),
         # Tidy up: biases that were joined leave theirs unused.
         EliminateDeadOps(),
     )

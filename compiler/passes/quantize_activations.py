@@ -39,6 +39,9 @@ class QuantizeActivations(Pass):
             %b = linear(%x, [@w1])                %a = linear(%xq, [@w0])
                                                   %b = linear(%xq, [@w1])
 
+    The few rows whose logits are wanted are multiplied as whole numbers whatever the mode, with
+    residuals: their weights pass once, which tiles would only wait for.
+
     Rows that are gathered for experts are quantised before, once for all experts of a token. Where
     all weights of other linears are F32, experts are computed in float32, too, whatever their type.
     """
@@ -66,7 +69,8 @@ def _quantize_inputs(module: Module, function: Function, to: str) -> None:
         if _takes_quantized(op):
             rewriter = Rewriter(function, module, op)
             refined = function.name != DECODE and not _is_of_tokens(function, op.value("x"))
-            op.set_operand("x", _quantized(rewriter, op.value("x"), to, made, refined))
+            kind = "q8a" if refined else to
+            op.set_operand("x", _quantized(rewriter, op.value("x"), kind, made, refined))
 
 
 def _quantized(

@@ -25,7 +25,7 @@ from ggufc.ir.ops.attention import check_heads, write_rows
 from ggufc.ir.ops.linear import check_weight_type, matmul_transposed
 from ggufc.ir.ops.norm import rms_norm
 from ggufc.ir.ops.rope import PAIRINGS, check_rotated, rotate
-from ggufc.ir.types import F32, Q8A_BLOCK, TensorType, dtype, max_dim
+from ggufc.ir.types import Q8A_BLOCK, TensorType, dtype, max_dim
 
 FUSED = ("fused", "planned")
 ACTIVATION_TYPES = ("q8a", "bf16a")
@@ -92,24 +92,28 @@ class RmsNormQuantize:
 
 @defop
 class LinearGlu:
-    """mul(activation(linear(x, [gate])), linear(x, [up]))."""
+    """mul(activation(linear(x, [gate])), linear(x, [up])), rounded to the type `to`."""
 
     x = ValueOperand("f32|bf16a|q8a[T, K]")
     gate = WeightOperand("*[F, K]")
     up = WeightOperand("*[F, K]")
     activation = Attribute("str", choices=tuple(ACTIVATIONS))
+    to = Attribute("str", "f32", choices=("f32", "bf16a"))
     traits = (Pure(),)
     stages = FUSED
 
     @staticmethod
-    def infer(x: TensorType, gate: TensorType, up: TensorType, activation: str) -> TensorType:
+    def infer(
+        x: TensorType, gate: TensorType, up: TensorType, activation: str, to: str
+    ) -> TensorType:
         check_weight_type("operand 'gate'", x, gate)
         check_weight_type("operand 'up'", x, up)
-        return TensorType((x.shape[0], gate.shape[0]), F32)
+        return TensorType((x.shape[0], gate.shape[0]), dtype(to))
 
     @staticmethod
-    def reference(x: Runtime, gate: F32Array, up: F32Array, activation: str) -> F32Array:
-        return ACTIVATIONS[activation](matmul_transposed(x, gate)) * matmul_transposed(x, up)
+    def reference(x: Runtime, gate: F32Array, up: F32Array, activation: str, to: str) -> Runtime:
+        result = ACTIVATIONS[activation](matmul_transposed(x, gate)) * matmul_transposed(x, up)
+        return f32_to_bf16(result) if to == "bf16a" else result
 
 
 @defop

@@ -134,6 +134,28 @@ def test_glu_and_its_independence_of_the_number_of_tokens(isa: Isa) -> None:
         assert np.array_equal(part, out[first:last])
 
 
+@ISA
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+def test_a_rounded_glu_is_the_glu_rounded(isa: Isa, activation: str) -> None:
+    rng = np.random.default_rng(4)
+    gate, up = random_weight("q5_0", 37, 96, rng), random_weight("q8_0", 37, 96, rng)
+    operands = (value("x", "bf16a[T, 96]"), gate.operand("gate"), up.operand("up"))
+    found = {}
+    for to, out in (
+        ("f32", aligned((35, 37), np.float32)),
+        ("bf16a", bf16a_rows(np.ones((35, 37)))),
+    ):
+        attributes = (("activation", activation), ("to", to))
+        signature = OpSignature(
+            "linear_glu", attributes, operands, (tensor(f"{to}[T, 37]"),), "prefill"
+        )
+        run = build_kernel(signature, isa)
+        run(bf16a_rows(normal(35, 96, 5)), gate.packed, up.packed, out, n=35, threads=2)
+        found[to] = out
+    assert np.array_equal(found["bf16a"][:, :37], f32_to_bf16(found["f32"]))
+    assert (found["bf16a"][:, 37:] == 0x7FC0).all()
+
+
 def test_amx_code_keeps_its_tiles_in_registers() -> None:
     isa = ISAS["x86-64-amx"]
     assert "amx-bf16" in isa.features

@@ -118,9 +118,13 @@ def test_float_weights_take_float_activations(shape: Shape) -> None:
 def test_compute_is_chosen_per_function() -> None:
     module = tiny(replace(SHAPES["llama"], weight_type="q8_0"))
     fused = to_fused(module, Compute(prefill="bf16", decode="int8"))
-    for function, expected in (("prefill", "bf16a"), ("decode", "q8a")):
-        linears = [op for op in fused.functions[function].ops if op.name == "linear"]
-        assert {op.value("x").type.dtype.name for op in linears} == {expected}
+    chosen = {
+        (function.name, str(x.type.shape[0]).partition("<")[0], x.type.dtype.name)
+        for function in fused.functions.values()
+        for x in (op.value("x") for op in function.ops if op.name == "linear")
+    }
+    # Rows whose logits are wanted are few: tiles would wait for the weights.
+    assert chosen == {("prefill", "T", "bf16a"), ("prefill", "R", "q8a"), ("decode", "B", "q8a")}
 
 
 def test_an_unknown_compute_mode_is_refused() -> None:
@@ -129,7 +133,7 @@ def test_an_unknown_compute_mode_is_refused() -> None:
 
 
 def test_pass_names_are_file_names() -> None:
-    assert len(pass_names()) == 14
+    assert len(pass_names()) == 15
     for step in fused_pipeline(INT8):
         module = type(step).__module__.rpartition(".")[2]
         assert module == step.name.replace("-", "_")

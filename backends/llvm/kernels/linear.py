@@ -18,6 +18,7 @@ from ggufc.backends.llvm.kernels.linear_loops import (
 )
 from ggufc.backends.llvm.kernels.panel_loops import PanelLoops
 from ggufc.backends.llvm.layouts import GROUP_ROWS
+from ggufc.backends.llvm.lowering.halves import rounded_to_bf16
 
 _ACTIVATIONS = {"silu": vector_math.silu, "gelu_tanh": vector_math.gelu_tanh}
 
@@ -100,12 +101,18 @@ def emit_linear_glu(k: Kernel) -> None:
     """activation(x gate^T) * (x up^T), both of a row group in one pass."""
     (gate,), (up,) = matrices(k, "gate"), matrices(k, "up")
     out, activation = Output(k, gate.rows), _ACTIVATIONS[k.signature.attribute("activation")]
+    (result,) = k.signature.results
+    to_bf16, stride = result.dtype.name == "bf16a", result.dtype.nbytes(gate.rows)
 
     def epilogue(segment: Segment, group: Val, token: Val, sums: Sums) -> None:
         def rows(column: Val, mask: Val | None) -> None:
             with k.f.loop(sums.tokens, name="row") as i:
                 value = activation(sums.load(0, i)) * sums.load(1, i)
-                out.store(value, out.at(k.result(), token + i, column), mask)
+                row = k.result() + (token + i) * stride
+                if to_bf16:
+                    out.store(rounded_to_bf16(k.isa, value), row + column * 2, mask)
+                else:
+                    out.store(value, row + column * 4, mask)
 
         out.each(segment, group, rows)
 
