@@ -21,6 +21,7 @@ class Int8Tile(Tile):
         f, fmt = self.f, format_for(self.layout.name)
         sums = [self.accumulators() for _ in firsts]
         rests = [self._memory() for _ in firsts]
+        refined = self._refined()
         with f.loop(self.layout.units(self.k), name="unit") as unit:
             pointer = self.weights + unit * self.layout.unit_bytes
             views = [Rows(f, self.isa, pointer, self.shape.lanes, first) for first in firsts]
@@ -32,7 +33,7 @@ class Int8Tile(Tile):
                 steps = [fmt.blocks(v, h, step) for v, h in zip(views, headers, strict=True)]
                 for i, blocks in enumerate(zip(*steps, strict=True)):
                     self._block(fmt, blocks, k, i, sums)
-                    self._residuals(fmt, blocks, k, i, rests)
+                    self._residuals(fmt, blocks, k, i, refined, rests)
         size = vec(F32, self.shape.lanes)
         return [
             [s.get() + f.load(rest, size, size.nbytes * t) for t, s in enumerate(slice_sums)]
@@ -47,15 +48,35 @@ class Int8Tile(Tile):
             self.f.store(self.f.const(size, 0.0), memory, size.nbytes * token)
         return memory
 
+    def _refined(self) -> Val:
+        """For each block a byte, whose bits say which tokens have residuals of it.
+
+        Eight blocks of a token are looked at together: their bytes are 0 or 1.
+        """
+        f, row = self.f, Q8aRow(self.k)
+        if self.shape.tokens == 1:
+            return self.x + row.refined
+        together = BLOCK_K * I64.nbytes
+        memory = f.alloca(row.padded // BLOCK_K)
+        with f.loop(row.padded // together, name="refined") as i:
+            at, bits = self.x + i * I64.nbytes, f.const(I64, 0)
+            for token in range(self.shape.tokens):
+                bits = bits | f.load(at, I64, row.refined + token * row.stride) << token
+            f.store(bits, memory + i * I64.nbytes)
+        return memory
+
     def _residuals(
-        self, fmt: Format, blocks: Sequence[Block], k: Val, i: int, rests: list[Val]
+        self,
+        fmt: Format,
+        blocks: Sequence[Block],
+        k: Val,
+        i: int,
+        refined: Val,
+        rests: list[Val],
     ) -> None:
         """Add block i of those tokens that have residuals of it, one after another."""
         f, row = self.f, Q8aRow(self.k)
-        left, which = f.var(I32, 0), self.x + (k >> 5)
-        for place in range(self.shape.tokens):
-            has = f.load(which, I8, row.refined + i + place * row.stride).zext(I32)
-            left.set(left.get() | has << place)
+        left = f.var(I32, f.load(refined + (k >> 5), I8, i).zext(I32))
         with f.while_("residual") as done:
             f.continue_unless(left.get().eq(0), done)
             bits = left.get()
