@@ -6,6 +6,9 @@ A cache is `[S, C, H, D]` in the IR. In memory keys are `[S][H][C/16][Dp/P][16][
 `[S][H][C/32][Dp/16][32/P][16][P]`, with P = 2 for 16-bit elements and 1 for float32, and D rounded
 up to Dp, a multiple of 32 (keys) or 16 (values). One 64-byte vector thus holds P elements of 16
 keys, or P positions of 16 elements of values, and attention never needs a sum across lanes.
+
+Of what pads a row only the last half of a pair and, in bf16, all of a key is written, as zero:
+what else no token has written may be NaN, and attention lets none of it reach a result.
 """
 
 from __future__ import annotations

@@ -76,6 +76,10 @@ def store_key(
         words = bits.bitcast(vec(I32, max(1, lanes // pair)))
         for i in range(words.type.lanes):
             f.store(words.lane(i), target, (start // pair + i) * VECTOR_BYTES)
+    if layout.element.name == "bf16":
+        # Matrix tiles multiply bf16 keys to their padded length, and 0 x NaN is not 0.
+        for step in range(-(-layout.dim // pair), layout.padded_dim // pair):
+            f.store(f.const(I32, 0), target, step * VECTOR_BYTES)
 
 
 def store_value(
