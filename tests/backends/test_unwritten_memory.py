@@ -70,10 +70,10 @@ class Attended:
             part = slice(start, start + chunk)
             positions = np.arange(length, dtype=np.int32)[part]
             places = (positions, np.full_like(positions, SEQUENCE), *caches)
-            sizes = {"n": positions.size, "context": CONTEXT}
-            self._write(k[part], v[part], *places, **sizes)
+            n = positions.size
+            self._write(k[part], v[part], *places, n=n, context=CONTEXT)
             found = aligned(out[part].shape, np.float32, np.nan)
-            self._attend(q[part], *places, found, **sizes)
+            self._attend(q[part], *places, found, n=n, context=CONTEXT)
             out[part] = found
         return out
 
