@@ -33,7 +33,7 @@ class Int8Tile(Tile):
                 steps = [fmt.blocks(v, h, step) for v, h in zip(views, headers, strict=True)]
                 for i, blocks in enumerate(zip(*steps, strict=True)):
                     self._block(fmt, blocks, k, i, sums)
-                    self._residuals(fmt, blocks, k, i, refined, rests)
+                    self._residuals(fmt, views, step, k, i, refined, rests)
         size = vec(F32, self.shape.lanes)
         return [
             [s.get() + f.load(rest, size, size.nbytes * t) for t, s in enumerate(slice_sums)]
@@ -68,13 +68,17 @@ class Int8Tile(Tile):
     def _residuals(
         self,
         fmt: Format,
-        blocks: Sequence[Block],
+        views: Sequence[Rows],
+        step: Val,
         k: Val,
         i: int,
         refined: Val,
         rests: list[Val],
     ) -> None:
-        """Add block i of those tokens that have residuals of it, one after another."""
+        """Add block i of those tokens that have residuals of it, one after another.
+
+        They are few: codes are read again, since the registers that would keep them are needed.
+        """
         f, row = self.f, Q8aRow(self.k)
         left = f.var(I32, f.load(refined + (k >> 5), I8, i).zext(I32))
         with f.while_("residual") as done:
@@ -83,7 +87,8 @@ class Int8Tile(Tile):
             left.set(bits & (bits - 1))
             token = f.intrinsic("cttz", I32, [bits, f.const(I1, 1)], (I32,)).zext(I64)
             x = self.x + token * row.stride
-            for block, rest in zip(blocks, rests, strict=True):
+            for view, rest in zip(views, rests, strict=True):
+                block = fmt.blocks(view, fmt.header(view), step)[i]
                 self._residual(fmt, block, x, k, i, rest + token * (4 * self.shape.lanes))
 
     def _residual(self, fmt: Format, block: Block, x: Val, k: Val, i: int, sums: Val) -> None:
