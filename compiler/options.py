@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ggufc.compiler.errors import OptionError, quoted
+from ggufc.compiler.errors import OptionError, quoted, shown
 
 KV_TYPES = ("bf16", "f16", "f32")
 MAX_TOKENS = 512
@@ -32,16 +32,26 @@ class CompileOptions:
     keep_ir: bool = False
 
     def __post_init__(self) -> None:
-        if self.kv_type not in KV_TYPES:
+        if not isinstance(self.kv_type, str) or self.kv_type not in KV_TYPES:
             raise OptionError(
-                f"kv type {quoted(self.kv_type)} is not supported; "
+                f"kv type {quoted(str(self.kv_type))} is not supported; "
                 f"supported are {', '.join(KV_TYPES)}"
             )
         check_range("context size", self.context if self.context is not None else 1, 1, 1 << 30)
         check_range("max batch", self.max_batch, 1, MAX_BATCH)
         check_range("tokens of a prefill call", self.max_tokens, 1, 1 << 16)
+        check_kind("target", self.target, str, "native, portable, or names of instruction sets")
         if not self.target.strip(", "):
             raise OptionError("target is empty; use native, portable, or names of instruction sets")
+        check_kind("keep_ir", self.keep_ir, bool, "True or False")
+        if self.chat_template is not None:
+            check_kind("chat_template", self.chat_template, Path, "a pathlib.Path")
+
+
+def check_kind(what: str, value: object, kind: type, expected: str) -> None:
+    """Raise OptionError unless `value` is of the type."""
+    if not isinstance(value, kind):
+        raise OptionError(f"{what} {shown(repr(value))}: expected {expected}")
 
 
 def check_range(what: str, value: object, low: int, high: int) -> None:

@@ -27,13 +27,17 @@ def compile(
 ) -> Path:
     """Compile the GGUF file `source` into the bundle `destination` (default: `NAME.ggufc` in the
     current folder) and return its path. `force` replaces a bundle that is there; `options` are
-    the fields of `ggufc.compiler.options.CompileOptions` (`target`, `context`, `max_sequences`,
-    `kv_type`, ...)."""
+    the fields of `ggufc.compiler.options.CompileOptions` (`target`, `context`, `max_batch`,
+    `kv_type`, ...). Raises ArgumentError, CompileError, OSError."""
     from ggufc.compiler.driver import compile_model, default_destination
     from ggufc.compiler.options import CompileOptions
+    from ggufc.runtime.arguments import check_flag, check_names, path_of
 
-    path = Path(destination) if destination is not None else default_destination(Path(source))
-    compile_model(Path(source), path, CompileOptions(**options), force=force)
+    gguf = path_of("source", source)
+    path = default_destination(gguf) if destination is None else path_of("destination", destination)
+    check_flag("force", force)
+    check_names(options, CompileOptions, "option")
+    compile_model(gguf, path, CompileOptions(**options), force=force)
     return path
 
 
@@ -50,7 +54,7 @@ def load(
     from ggufc.runtime.model import Model
 
     return Model.load(
-        Path(bundle),
+        bundle,
         threads=threads,
         context=context,
         sequences=sequences,

@@ -7,11 +7,22 @@ own, and of what a session holds from earlier only tokens of prompts are used ag
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Unpack
 
 import numpy as np
 
+from ggufc.runtime.arguments import (
+    check_choice,
+    check_instance,
+    check_iterable,
+    refuse,
+    shown,
+    token_ids,
+)
+from ggufc.runtime.bundle import PREFILL
 from ggufc.runtime.engine import Engine, within
-from ggufc.runtime.errors import RunError
+from ggufc.runtime.errors import ArgumentError, RunError
 from ggufc.runtime.generate import (
     Event,
     Generation,
@@ -22,17 +33,26 @@ from ggufc.runtime.generate import (
 )
 from ggufc.runtime.session import Session, common_prefix, decode_together
 from ggufc.runtime.session_pool import SessionPool
+from ggufc.runtime.settings import Settings, options_of
+from ggufc.tokenizer.base import Tokenizer
+from ggufc.tokenizer.provenance import POLICIES, Policy
+from ggufc.tokenizer.streaming import StreamDecoder
 
+Prompt = str | Sequence[int]
 # Copying so many rows of a cache, or more, from a sequence of the batch pays.
 MIN_SHARED = 16
 
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt and how to go on from it."""
+    """A prompt, as token ids, and how to go on from it. Raises ArgumentError for other types."""
 
     prompt: Sequence[int]
     options: GenerationOptions
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prompt", token_ids("prompt", self.prompt))
+        check_instance("options", self.options, GenerationOptions)
 
 
 @dataclass(frozen=True)
@@ -74,8 +94,11 @@ class Batch:
 
     def run(self, requests: Iterable[Wanted]) -> Iterator[BatchEvent]:
         """Events of all requests, each numbered by its place; a request is asked for only when it
-        can begin."""
-        waiting = iter(requests)
+        can begin. Raises ArgumentError, at once, for what holds no requests."""
+        check_iterable("requests", requests, "a list of requests, or what iterates over them")
+        return self._events(iter(requests))
+
+    def _events(self, waiting: Iterator[Wanted]) -> Iterator[BatchEvent]:
         try:
             while True:
                 yield from self._admit(waiting)
@@ -89,7 +112,7 @@ class Batch:
     def _admit(self, waiting: Iterator[Wanted]) -> Iterator[BatchEvent]:
         """Begin requests while there is room for them."""
         while len(self._active) < self._limit:
-            request = self._held or next(waiting, None)
+            request = self._held or checked(next(waiting, None), self._count)
             if request is None:
                 return
             session = None
@@ -159,6 +182,15 @@ class Batch:
         self._pool.give_back(self._active.pop(index).session)
 
 
+def checked(item: Any, index: int) -> Wanted:
+    """What a batch was given as request number `index`; in place of what is none, an error."""
+    if item is None or isinstance(item, Request | Exception):
+        return item
+    return ArgumentError(
+        f"requests[{index}] {shown(item)}: expected a Request, an exception in its place, or None"
+    )
+
+
 def all_results(events: Iterator[BatchEvent]) -> list[Generation]:
     """The results of a batch in the order of its requests. Raises the first error."""
     found: dict[int, Generation] = {}
@@ -168,3 +200,94 @@ def all_results(events: Iterator[BatchEvent]) -> list[Generation]:
         if event.result is not None:
             found[event.index] = event.result
     return [found[index] for index in sorted(found)]
+
+
+class BatchMethods:
+    """What a model offers for many prompts at once."""
+
+    engine: Engine
+    _sessions: SessionPool
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to ids and back."""
+        raise NotImplementedError
+
+    @property
+    def end_tokens(self) -> dict[int, str]:
+        """The tokens that end a generation, with their text."""
+        raise NotImplementedError
+
+    def encode_text(self, text: Prompt, control_tokens: Policy = "native") -> Sequence[int]:
+        """The token ids of a text to be continued."""
+        raise NotImplementedError
+
+    def generate_batch(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        each: Iterable[Settings] | None = None,
+        sequences: int | None = None,
+        control_tokens: Policy = "native",
+        **settings: Unpack[Settings],
+    ) -> list[Generation]:
+        """Continue many texts or lists of token ids, `sequences` of them (default: as many as
+        loaded) at a time, by steps that read the weights once for all; each gives what it gives
+        alone. `each` has settings of single prompts, which come before `settings`. The results are
+        in the order of the prompts. Raises the first error, which ends the others too, and before
+        any work ArgumentError with the index of what is no prompt or no setting."""
+        self.engine.check_graph(PREFILL)
+        check_iterable("prompts", prompts, "a list of prompts; generate takes a single one")
+        check_choice("control_tokens", control_tokens, POLICIES)
+        given = list(prompts)
+        options = options_of_each(each, len(given), settings)
+        requests = [
+            Request(self._numbered(i, prompt, control_tokens), own)
+            for i, (prompt, own) in enumerate(zip(given, options, strict=True))
+        ]
+        return all_results(self.run_batch(requests, sequences=sequences))
+
+    def _numbered(self, index: int, prompt: Prompt, control_tokens: Policy) -> Sequence[int]:
+        """The token ids of prompt number `index`."""
+        if isinstance(prompt, str):
+            return self.encode_text(prompt, control_tokens)
+        return token_ids(f"prompts[{index}]", prompt, "a text or a list of token ids")
+
+    def run_batch(
+        self, requests: Iterable[Wanted], *, sequences: int | None = None
+    ) -> Iterator[BatchEvent]:
+        """Events of requests that are run together, `sequences` at a time (default: as many as
+        loaded). A request is asked for only when it can begin; its error ends no other one."""
+        self.engine.check_graph(PREFILL)
+
+        def stream() -> StreamDecoder:
+            return StreamDecoder(self.tokenizer)
+
+        batch = Batch(self._sessions, self.engine, stream, self.end_tokens, sequences)
+        return batch.run(requests)
+
+
+def options_of_each(
+    each: Iterable[Settings] | None, count: int, settings: Settings
+) -> list[GenerationOptions]:
+    """The options of `count` prompts, of which `each` has those of single ones. Raises
+    ArgumentError, with the index of the one that is wrong."""
+    shared = options_of(settings)
+    if each is None:
+        return [shared] * count
+    check_iterable("each", each, "a list of settings, one for each prompt")
+    own = list(islice(each, count + 1))
+    if len(own) != count:
+        found = len(own) if len(own) < count else f"more than {count}"
+        raise ArgumentError(f"each: expected settings for each of {count} prompts, found {found}")
+    return [own_options(f"each[{i}]", one, settings) for i, one in enumerate(own)]
+
+
+def own_options(name: str, own: Settings, settings: Settings) -> GenerationOptions:
+    """The options of one prompt. Raises ArgumentError that begins with `name`."""
+    if not isinstance(own, Mapping):
+        refuse(name, own, "an object of settings, such as {'max_tokens': 8}")
+    try:
+        return options_of({**settings, **own})
+    except ArgumentError as error:
+        raise ArgumentError(f"{name}: {error}") from None

@@ -1,17 +1,26 @@
 """Embeddings: texts to vectors, by whichever graph the model has for that."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 import numpy as np
 
+from ggufc.runtime.arguments import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_iterable,
+    check_names,
+    refuse,
+    texts_of,
+)
 from ggufc.runtime.bundle import EMBED, PREFILL
 from ggufc.runtime.engine import Engine, Floats, Ints, as_ids
 from ggufc.runtime.errors import ArgumentError, ContextError, EmbeddingError
 from ggufc.runtime.session_pool import SessionPool
 from ggufc.tokenizer.base import Tokenizer
-from ggufc.tokenizer.provenance import Policy
+from ggufc.tokenizer.provenance import POLICIES, Policy
 
 POOLINGS = ("none", "mean", "cls", "last")
 DEFAULT_POOLING = "mean"
@@ -34,8 +43,11 @@ class EmbeddingOptions:
     control_tokens: Policy = "control-only"
 
     def __post_init__(self) -> None:
-        if self.pooling is not None and self.pooling not in POOLINGS:
-            raise ArgumentError(f"pooling {self.pooling!r:.60}: allowed are {', '.join(POOLINGS)}")
+        if self.pooling is not None:
+            check_choice("pooling", self.pooling, POOLINGS)
+        check_flag("normalize", self.normalize)
+        check_flag("truncate", self.truncate)
+        check_choice("control_tokens", self.control_tokens, POLICIES)
 
 
 class EmbeddingSettings(TypedDict, total=False):
@@ -67,17 +79,15 @@ class Embedder:
         self._width = facts.width
         self.pooling = options.pooling or facts.pooling or DEFAULT_POOLING
         self.dimensions = facts.width if options.dimensions is None else options.dimensions
-        given = self.dimensions
-        if not isinstance(given, int) or not 1 <= given <= facts.width:
-            raise ArgumentError(f"dimensions {given!r:.60}: allowed are 1 to {facts.width}")
+        check_integer("dimensions", self.dimensions, 1, facts.width)
 
-    def tokens(self, texts: Sequence[str]) -> list[Ints]:
+    def tokens(self, texts: Iterable[str]) -> list[Ints]:
         """The token ids of each text, those included that begin and end it. Raises ContextError
         for a text that is too long, ArgumentError for one without tokens."""
-        vocabulary = self._engine.vocab_size
+        vocabulary, given = self._engine.vocab_size, texts_of("texts", texts)
         return [
-            as_ids(self._fitted(text, f"text {i} of {len(texts)}"), vocabulary)
-            for i, text in enumerate(texts, 1)
+            as_ids(self._fitted(text, f"text {i} of {len(given)}"), vocabulary)
+            for i, text in enumerate(given, 1)
         ]
 
     def _fitted(self, text: str, what: str) -> list[int]:
@@ -96,10 +106,21 @@ class Embedder:
             raise ArgumentError(f"{what}: it has no tokens, so there is nothing to embed")
         return ids
 
-    def embed(self, tokens: Sequence[Ints]) -> Iterator[Floats]:
+    def embed(self, tokens: Iterable[Sequence[int] | Ints]) -> Iterator[Floats]:
         """The embedding of each text: float32 [dimensions], without pooling [tokens, dimensions].
 
-        No bit of it depends on the other texts. Raises EmbeddingError."""
+        No bit of it depends on the other texts. Raises EmbeddingError, and at once ArgumentError
+        and ContextError for what are no tokens of texts that fit."""
+        check_iterable("tokens", tokens, "a list of token ids for each text")
+        return self._embedded([self._checked(ids, i) for i, ids in enumerate(tokens)])
+
+    def _checked(self, ids: Sequence[int] | Ints, index: int) -> Ints:
+        checked, limit = as_ids(ids, self._engine.vocab_size), self._engine.context
+        if not 1 <= len(checked) <= limit:
+            raise ContextError(f"tokens[{index}]: {len(checked)} tokens; 1 to {limit} fit")
+        return checked
+
+    def _embedded(self, tokens: Sequence[Ints]) -> Iterator[Floats]:
         causal = PREFILL in self._engine.manifest.graphs
         made = map(self._from_cache, tokens) if causal else self._from_batches(tokens)
         for number, rows in enumerate(made, 1):
@@ -188,7 +209,7 @@ class EmbeddingMethods:
         """Text to ids and back."""
         raise NotImplementedError
 
-    def embed(self, texts: str | Sequence[str], **settings: Unpack[EmbeddingSettings]) -> Floats:
+    def embed(self, texts: str | Iterable[str], **settings: Unpack[EmbeddingSettings]) -> Floats:
         """The embedding of a text, float32 [dimensions], or of each of several [len(texts),
         dimensions], by default of length 1. Raises ContextError for a text that is too long,
         ArgumentError, TokenizerError, EmbeddingError."""
@@ -206,15 +227,18 @@ class EmbeddingMethods:
         return rows[0] if one else rows
 
     def embed_tokens(
-        self, texts: Sequence[str], **settings: Unpack[EmbeddingSettings]
+        self, texts: Iterable[str], **settings: Unpack[EmbeddingSettings]
     ) -> list[Floats]:
         """The embeddings of the tokens of each text, those included that begin and end it: float32
         [tokens, dimensions]. Raises as `embed`."""
+        if (pooling := settings.setdefault("pooling", "none")) not in (None, "none"):
+            refuse("pooling", pooling, "none for the vectors of tokens; embed has the others")
         settings["pooling"] = "none"
         embedder = self.embedder(**settings)
         return list(embedder.embed(embedder.tokens(texts)))
 
     def embedder(self, **settings: Unpack[EmbeddingSettings]) -> Embedder:
         """What makes embeddings in two steps: texts to tokens, tokens to vectors."""
+        check_names(settings, EmbeddingSettings)
         options = EmbeddingOptions(**settings)
         return Embedder(self.engine, self.tokenizer, self._sessions, options)

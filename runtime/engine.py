@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggufc.runtime.arguments import check_flag, check_integer, is_integer, refuse, shown
 from ggufc.runtime.bundle import EMBED, Bundle, Manifest
 from ggufc.runtime.cpu import choose_object, default_threads
 from ggufc.runtime.errors import (
@@ -38,6 +39,14 @@ class EngineOptions:
     isa: str | None = None
     mapped: bool = False
 
+    def __post_init__(self) -> None:
+        """Raises ArgumentError for values of other types, and for threads that nobody has."""
+        if self.threads is not None:
+            check_integer("threads", self.threads, 1, MAX_THREADS)
+        if self.isa is not None and not isinstance(self.isa, str):
+            refuse("isa", self.isa, "the name of an instruction set")
+        check_flag("mapped", self.mapped)
+
 
 class Engine:
     """Runs the graphs. Safe to call from several threads: one call runs at a time, on all
@@ -49,7 +58,7 @@ class Engine:
         limits = self.manifest.limits
         self.context = within("context", options.context, limits.context)
         self.sequences = within("sequences", options.sequences, limits.sequences)
-        self.threads = checked_threads(options.threads)
+        self.threads = default_threads() if options.threads is None else options.threads
         chosen = choose_object(self.manifest.objects, options.isa)
         self.isa = chosen.isa
         allow_tiles(chosen.needs)
@@ -202,29 +211,26 @@ def check_purpose(manifest: Manifest, graph: str) -> None:
 
 
 def within(name: str, value: int | None, maximum: int) -> int:
-    """`value`, or the maximum when it is None. Raises ContextError outside 1..maximum."""
+    """`value`, or the maximum when it is None. Raises ContextError outside 1..maximum,
+    ArgumentError for what is no integer."""
     if value is None:
         return maximum
+    if not is_integer(value):
+        refuse(name, value, f"an integer from 1 to {maximum}")
     if not 1 <= value <= maximum:
-        raise ContextError(f"{name} {value}: the bundle was compiled for 1 to {maximum}")
+        raise ContextError(f"{name} {shown(value)}: the bundle was compiled for 1 to {maximum}")
     return value
-
-
-def checked_threads(threads: int | None) -> int:
-    """The number of threads to use. Raises ArgumentError outside 1..1024."""
-    if threads is None:
-        return default_threads()
-    if not 1 <= threads <= MAX_THREADS:
-        raise ArgumentError(f"threads {threads}: allowed are 1 to {MAX_THREADS}")
-    return threads
 
 
 def as_ids(ids: Sequence[int] | Ints, vocab_size: int) -> Ints:
     """Token ids as a checked array. Raises ArgumentError that names the first bad one."""
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError:  # lists of several lengths
+        refuse("token ids", ids, "a flat list of integers")
     if array.ndim != 1 or array.dtype.kind not in "iu":
         if array.size or array.ndim != 1:
-            raise ArgumentError("token ids: expected a flat list of integers")
+            refuse("token ids", ids, "a flat list of integers")
         array = array.astype(np.int64)
     bad = np.flatnonzero((array < 0) | (array >= vocab_size))
     if len(bad):

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from ggufc.runtime.arguments import check_flag, check_instance, check_integer, check_iterable
 from ggufc.runtime.engine import Engine, Floats
 from ggufc.runtime.errors import ArgumentError, ContextError
-from ggufc.runtime.sampling import Sampler, SamplingOptions, check_integer
+from ggufc.runtime.sampling import Sampler, SamplingOptions
 from ggufc.runtime.session import Session
 from ggufc.runtime.stops import StopScanner
 
@@ -40,7 +41,10 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         check_integer("max_tokens", self.max_tokens, UNLIMITED, 2**31 - 1)
+        check_iterable("stop", self.stop, "a list of texts")
         StopScanner(self.stop)
+        check_flag("ignore_eos", self.ignore_eos)
+        check_instance("sampling", self.sampling, SamplingOptions)
 
 
 @dataclass(frozen=True)

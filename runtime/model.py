@@ -2,14 +2,20 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from itertools import repeat
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
+from ggufc.runtime.arguments import (
+    check_choice,
+    check_flag,
+    check_instance,
+    path_of,
+    token_ids,
+)
+from ggufc.runtime.batch import BatchMethods, Prompt
 from ggufc.runtime.bundle import PREFILL, Bundle, Manifest
 from ggufc.runtime.embedding import EmbeddingMethods
 from ggufc.runtime.engine import Engine, EngineOptions, Floats
@@ -27,18 +33,16 @@ from ggufc.runtime.session_pool import SessionPool
 from ggufc.runtime.settings import Settings, options_of
 from ggufc.tokenizer.base import Tokenizer
 from ggufc.tokenizer.factory import load_tokenizer
-from ggufc.tokenizer.provenance import Policy
+from ggufc.tokenizer.provenance import POLICIES, Policy
 from ggufc.tokenizer.streaming import StreamDecoder
 
 if TYPE_CHECKING:
-    from ggufc.runtime.batch import BatchEvent, Request, Wanted
     from ggufc.runtime.prompt import ChatTemplate, Conversation, EncodedPrompt
 
 Messages = Sequence[Mapping[str, Any]]
-Prompt = str | Sequence[int]
 
 
-class Model(EmbeddingMethods):
+class Model(EmbeddingMethods, BatchMethods):
     """A loaded bundle. Its methods may be called from several threads: each call takes one of the
     sequences of the KV cache, waiting while all are taken. Use `with`, or call `close`."""
 
@@ -51,7 +55,7 @@ class Model(EmbeddingMethods):
     @classmethod
     def load(
         cls,
-        path: Path,
+        path: str | os.PathLike[str],
         *,
         threads: int | None = None,
         context: int | None = None,
@@ -64,8 +68,9 @@ class Model(EmbeddingMethods):
         weights between processes. Raises BundleError, MachineError, ContextError,
         ArgumentError."""
         started = time.perf_counter()
-        bundle = Bundle.open(path)
-        engine = Engine(bundle, EngineOptions(threads, context, sequences, isa, mapped))
+        options = EngineOptions(threads, context, sequences, isa, mapped)
+        bundle = Bundle.open(path_of("path", path))
+        engine = Engine(bundle, options)
         model = cls(bundle, engine)
         model.load_seconds = time.perf_counter() - started
         return model
@@ -123,9 +128,9 @@ class Model(EmbeddingMethods):
         count; a begin token that the text begins with is not added again. `session` is one to go
         on from and to extend. Raises ArgumentError, TokenizerError, and ContextError, before any
         work, for a prompt that does not fit."""
-        events = self._events(
-            self.encode_text(prompt, control_tokens), options_of(settings), session
-        )
+        check_flag("stream", stream)
+        ids = self.encode_text(prompt, control_tokens)
+        events = self._events(ids, options_of(settings), session)
         return events if stream else last_result(events)
 
     @overload
@@ -168,6 +173,7 @@ class Model(EmbeddingMethods):
         in content become; `session` is one to go on from and to extend. Raises PromptError,
         ContextError, ArgumentError."""
         self.engine.check_graph(PREFILL)
+        check_flag("stream", stream)
         prompt = self.encode_chat(messages, template, control_tokens)
         events = self._events(prompt, options_of(settings), session)
         return events if stream else last_result(events)
@@ -175,10 +181,11 @@ class Model(EmbeddingMethods):
     def encode_text(self, text: Prompt, control_tokens: Policy = "native") -> Sequence[int]:
         """The token ids of a text to be continued, with the tokens that a prompt begins with;
         token ids as they are. Raises TokenizerError, ArgumentError."""
-        from ggufc.runtime.prompt.prompting import checked_ids, text_prompt
+        from ggufc.runtime.prompt.prompting import text_prompt
 
+        check_choice("control_tokens", control_tokens, POLICIES)
         if not isinstance(text, str):
-            return checked_ids(text)
+            return token_ids("prompt", text, "a text or a list of token ids")
         return text_prompt(text, self.tokenizer, control_tokens).ids
 
     def encode_chat(
@@ -208,6 +215,8 @@ class Model(EmbeddingMethods):
         """float32 logits after the last of `ids` [vocab], or with `all` after each [len(ids),
         vocab]. `step` runs the decode graph token by token, otherwise prefill runs `chunk` tokens
         at once."""
+        check_flag("all", all)
+        check_flag("step", step)
         with self.session() as session:
             if step:
                 return stepwise(session, ids, all)
@@ -232,51 +241,15 @@ class Model(EmbeddingMethods):
             session.restore(path)
             yield session
 
-    def generate_batch(
-        self,
-        prompts: Iterable[Prompt],
-        *,
-        each: Iterable[Settings] | None = None,
-        sequences: int | None = None,
-        control_tokens: Policy = "native",
-        **settings: Unpack[Settings],
-    ) -> list[Generation]:
-        """Continue many texts or lists of token ids, `sequences` of them (default: as many as
-        loaded) at a time, by steps that read the weights once for all; each gives what it gives
-        alone. `each` has settings of single prompts, which come before `settings`. The results are
-        in the order of the prompts. Raises the first error, which ends the others too."""
-        from ggufc.runtime.batch import Request, all_results
-
-        def requests() -> "Iterator[Request]":
-            own: Iterable[Settings] = repeat({}) if each is None else each
-            for prompt, extra in zip(prompts, own, strict=each is not None):
-                ids = self.encode_text(prompt, control_tokens)
-                yield Request(ids, options_of({**settings, **extra}))
-
-        return all_results(self.run_batch(requests(), sequences=sequences))
-
-    def run_batch(
-        self, requests: "Iterable[Wanted]", *, sequences: int | None = None
-    ) -> "Iterator[BatchEvent]":
-        """Events of requests that are run together, `sequences` at a time (default: as many as
-        loaded). A request is asked for only when it can begin; its error ends no other one."""
-        from ggufc.runtime.batch import Batch
-
-        self.engine.check_graph(PREFILL)
-
-        def stream() -> StreamDecoder:
-            return StreamDecoder(self.tokenizer)
-
-        batch = Batch(self._sessions, self.engine, stream, self.end_tokens, sequences)
-        return batch.run(requests)
-
     def _events(
         self, prompt: Sequence[int], options: GenerationOptions, session: Session | None
     ) -> Iterator[Event]:
         self.engine.check_graph(PREFILL)
         check_prompt(len(prompt), self.engine)
-        if session is not None and session.engine is not self.engine:
-            raise ArgumentError("session: it belongs to another model")
+        if session is not None:
+            check_instance("session", session, Session)
+            if session.engine is not self.engine:
+                raise ArgumentError("session: it belongs to another model")
         return self._run(prompt, options, session)
 
     def _run(

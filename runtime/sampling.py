@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ggufc.runtime.errors import ArgumentError, LogitsError
+from ggufc.runtime.arguments import check_integer, check_number
+from ggufc.runtime.errors import LogitsError
 from ggufc.runtime.lottery import PART, Lottery, pick
 
 Floats = npt.NDArray[np.float32]
@@ -56,20 +57,6 @@ class SamplingOptions:
         check_integer("top_k", self.top_k, -1, 2**31 - 1)
         if self.seed is not None:
             check_integer("seed", self.seed, 0, MAX_SEED)
-
-
-def check_number(name: str, value: object, low: float, high: float) -> None:
-    """Raise ArgumentError unless `value` is a finite number within the interval."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not low <= value <= high or math.isinf(value):  # type: ignore[operator, arg-type]
-        allowed = f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
-        raise ArgumentError(f"{name} {value!r:.60}: expected a number {allowed}")
-
-
-def check_integer(name: str, value: object, low: int, high: int) -> None:
-    """Raise ArgumentError unless `value` is an integer within the interval."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ArgumentError(f"{name} {value!r:.60}: expected an integer from {low} to {high}")
 
 
 def greedy(logits: Floats) -> int:

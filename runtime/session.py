@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ggufc.runtime.arguments import check_integer, path_of
 from ggufc.runtime.engine import Engine, Floats, Ints, as_ids
 from ggufc.runtime.errors import ArgumentError, ContextError
 from ggufc.runtime.memory import Bytes
@@ -111,6 +111,7 @@ class Session:
         that belongs to it. Raises SessionFileError, OSError."""
         from ggufc.runtime.session_file import header_for, note_bytes, write_session
 
+        target = path_of("path", path)
         extra, ids = note_bytes(note), np.array(self.ids, np.dtype("<i4"))
         header = header_for(self.engine.manifest, self.position, self._is_long, len(extra))
 
@@ -119,16 +120,17 @@ class Session:
             yield from self.engine.states.read(self.index, self.position)
             yield extra
 
-        write_session(Path(path), header, parts())
+        write_session(target, header, parts())
 
     def restore(self, path: str | os.PathLike[str]) -> Any:
         """Become the session that was saved in a file, and return its note. Raises
         SessionFileError, after which the session is empty, and OSError."""
         from ggufc.runtime.session_file import SessionReader
 
+        source = path_of("path", path)
         self.clear()
-        with open(path, "rb", buffering=0, opener=without_waiting) as file:
-            return self._restored(SessionReader(Path(path), file))
+        with open(source, "rb", buffering=0, opener=without_waiting) as file:
+            return self._restored(SessionReader(source, file))
 
     def _restored(self, reader: "SessionReader") -> Any:
         from ggufc.runtime.session_file import header_for, note_of
@@ -214,8 +216,7 @@ class Session:
     def _chunk(self, chunk: int | None, maximum: int) -> int:
         if chunk is None:
             return maximum
-        if not 1 <= chunk <= maximum:
-            raise ArgumentError(f"chunk {chunk}: allowed are 1 to {maximum}")
+        check_integer("chunk", chunk, 1, maximum)
         return chunk
 
     def make_room(self) -> int:

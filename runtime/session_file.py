@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ggufc.runtime.arguments import refuse
 from ggufc.runtime.bundle import Manifest
 from ggufc.runtime.errors import SessionFileError
 from ggufc.runtime.memory import Bytes
@@ -198,9 +199,17 @@ class SessionReader:
             )
 
 
+def _json(note: Any) -> str:
+    return json.dumps(note, ensure_ascii=False, allow_nan=False)
+
+
 def note_bytes(note: Any) -> Bytes:
-    """A note as JSON; None is empty. Raises SessionFileError for one that is too long."""
-    data = b"" if note is None else json.dumps(note, ensure_ascii=False).encode("utf-8")
+    """A note as JSON; None is empty. Raises ArgumentError for what JSON has not, and
+    SessionFileError for a note that is too long."""
+    try:
+        data = b"" if note is None else _json(note).encode("utf-8")
+    except (TypeError, ValueError, RecursionError):
+        refuse("note", note, "what JSON has: texts, finite numbers, lists, objects")
     if len(data) > MAX_NOTE:
         raise SessionFileError(f"a note of {len(data)} bytes; allowed are up to {MAX_NOTE}")
     return np.frombuffer(data, np.uint8)

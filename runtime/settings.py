@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TypedDict
 
-from ggufc.runtime.errors import ArgumentError
+from ggufc.runtime.arguments import check_iterable, check_names
 from ggufc.runtime.generate import DEFAULT_MAX_TOKENS, GenerationOptions
 from ggufc.runtime.sampling import SamplingOptions
 
@@ -23,13 +23,10 @@ class Settings(TypedDict, total=False):
 
 def options_of(settings: Settings) -> GenerationOptions:
     """Checked options. Raises ArgumentError."""
-    for name in settings:
-        if name not in Settings.__annotations__:
-            known = ", ".join(Settings.__annotations__)
-            raise ArgumentError(f"unknown setting {name!r}; the settings are {known}")
+    check_names(settings, Settings)
     stop = settings.get("stop", ())
-    if not isinstance(stop, Iterable):
-        raise ArgumentError(f"stop {stop!r:.40}: expected a text or a list of texts")
+    if not isinstance(stop, str):
+        check_iterable("stop", stop, "a text or a list of texts")
     return GenerationOptions(
         max_tokens=settings.get("max_tokens", DEFAULT_MAX_TOKENS),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),

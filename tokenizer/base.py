@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import filterfalse
 from typing import Protocol
 
 from ggufc.tokenizer.dropped import Dropped, dropped_when_normalized, normalize_nfc
@@ -241,9 +242,13 @@ class Tokenizer:
     # Tokens
 
     def token_bytes(self, token: int) -> bytes:
-        """What one token stands for; empty for ids outside the vocabulary."""
-        if not 0 <= token < len(self._ends):
-            return b""
+        """What one token stands for; empty for ids outside the vocabulary. Raises TokenizerError
+        for what is no id."""
+        try:
+            if not 0 <= token < len(self._ends):
+                return b""
+        except TypeError:
+            raise TokenizerError(f"token is {token!r:.40}; allowed: an integer") from None
         start = self._ends[token - 1] if token else 0
         return bytes(self._bytes[start : self._ends[token]])
 
@@ -271,12 +276,13 @@ class Tokenizer:
 
     # Decoding
 
-    def decode(self, ids: Iterable[int]) -> bytes:
-        """What the tokens stand for, end to end; ids outside the vocabulary are skipped. Raises
-        TokenizerError for what are no ids."""
+    def decode(self, ids: Iterable[int], *, skip_control: bool = False) -> bytes:
+        """What the tokens stand for, end to end; ids outside the vocabulary are skipped, and with
+        `skip_control` control tokens. Raises TokenizerError for what are no ids."""
         try:
-            return b"".join(map(self.token_bytes, ids))
-        except TypeError:
+            kept = filterfalse(self.is_control, ids) if skip_control else ids
+            return b"".join(map(self.token_bytes, kept))
+        except (TypeError, TokenizerError):
             raise TokenizerError(f"ids are {ids!r:.40}; allowed: a list of integers") from None
 
     def decode_text(
@@ -287,8 +293,7 @@ class Tokenizer:
         Undoes the space that encoding puts before a text. `skip_control` leaves control tokens
         out; `clean_up` tidies the spaces before punctuation, for families that ask for it.
         """
-        kept = ids if not skip_control else [token for token in ids if not self.is_control(token)]
-        text = self.decode(kept).decode("utf-8", "replace")
+        text = self.decode(ids, skip_control=skip_control).decode("utf-8", "replace")
         if self.spec.add_space_prefix and text.startswith(" "):
             text = text[1:]
         return cleaned_up(text) if clean_up and self.spec.clean_up else text

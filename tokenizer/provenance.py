@@ -52,6 +52,8 @@ class Provenance:
 
 
 def _marks(marks: Sequence[bool] | bytes, length: int, name: str) -> bytes:
+    if not hasattr(marks, "__len__"):
+        raise TokenizerError(f"{name} is {marks!r:.40}; allowed: a list of as many as characters")
     if len(marks) != length:
         raise TokenizerError(f"{name} has {len(marks)} entries for a text of {length} characters")
     return bytes(map(bool, marks))

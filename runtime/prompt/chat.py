@@ -63,6 +63,23 @@ class Conversation:
         return self.add_generation_prompt
 
 
+# The fields of a conversation that are no lists or objects; `Request` checks those.
+_KINDS: dict[str, tuple[type | None, ...]] = {
+    "add_generation_prompt": (bool, None),
+    "continue_final_message": (bool, str),
+    "now": (datetime, None),
+}
+
+
+def check_kinds(conversation: Conversation) -> None:
+    """Raise RequestError for a field of another type."""
+    for name, kinds in _KINDS.items():
+        value = getattr(conversation, name)
+        if not isinstance(value, tuple(type(None) if kind is None else kind for kind in kinds)):
+            words = " or ".join("None" if kind is None else kind.__name__ for kind in kinds)
+            raise RequestError(f"{name}: expected {words}, found {value!r:.40}")
+
+
 def refuse_media(media: Iterable[tuple[str, str]]) -> None:
     """Raise RequestError for the first of the parts that are no text, given as path and kind."""
     for path, kind in media:
@@ -103,7 +120,7 @@ class ChatTemplate:
         with tools, else the default. Raises TemplateNameError."""
         if name is not None:
             chosen = DEFAULT if name == "default" and name not in self.templates else name
-            if chosen not in self.templates:
+            if not isinstance(chosen, str) or chosen not in self.templates:
                 known = ", ".join(sorted(self.templates))
                 raise TemplateNameError(f"no chat template {name!r:.60}; the model has {known}")
             return chosen
@@ -129,6 +146,7 @@ class ChatTemplate:
     ) -> Rendered:
         """The prompt of a conversation, by the template of that name. `text_only` refuses parts
         that are no text before the template sees them. Raises PromptError."""
+        check_kinds(conversation)
         opens_turn = conversation.opens_turn
         request = Request()
         messages = request.messages(conversation.messages)

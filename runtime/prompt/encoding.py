@@ -37,8 +37,8 @@ class EncodedPrompt:
 
 def checked_policy(policy: str) -> Policy:
     """The policy of that name. Raises RequestError."""
-    if policy not in POLICIES:
-        raise RequestError(f"control_tokens is {policy!r}, allowed are {', '.join(POLICIES)}")
+    if not isinstance(policy, str) or policy not in POLICIES:
+        raise RequestError(f"control_tokens is {policy!r:.60}, allowed are {', '.join(POLICIES)}")
     return cast(Policy, policy)
 
 

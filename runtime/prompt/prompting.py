@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ggufc.runtime.errors import ArgumentError
 from ggufc.runtime.prompt.chat import ChatTemplate, Conversation
 from ggufc.runtime.prompt.encoding import (
     DEFAULT_POLICY,
@@ -43,16 +42,3 @@ def chat_prompt(
     capabilities = report.get("templates", {}).get(chosen, {})
     rendered = template.render(fitted(whole, capabilities), chosen, text_only=True)
     return encode_prompt(rendered, tokenizer, policy)
-
-
-def checked_ids(prompt: Any) -> Sequence[int]:
-    """A prompt that is no text, as token ids. Raises ArgumentError for anything else."""
-    ids = prompt.tolist() if hasattr(prompt, "tolist") else prompt
-    if isinstance(ids, bytes | bytearray | memoryview) or not isinstance(ids, Sequence):
-        raise ArgumentError(
-            f"prompt: expected a text or a list of token ids, found {type(prompt).__name__}"
-        )
-    for place, token in enumerate(ids):
-        if not hasattr(token, "__index__") or isinstance(token, bool):
-            raise ArgumentError(f"prompt[{place}]: expected a token id, found {token!r:.40}")
-    return ids

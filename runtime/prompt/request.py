@@ -112,7 +112,11 @@ class Request:
 
     def variables(self, values: Mapping[str, Any], author: Author) -> dict[str, Any]:
         """Further template variables by name. Raises RequestError for a name that is reserved."""
+        if not isinstance(values, Mapping):
+            raise RequestError(f"kwargs: expected an object, found {_kind(values)}")
         for name, value in values.items():
+            if not isinstance(name, str):
+                raise RequestError(f"kwargs: expected names of variables, found {name!r:.40}")
             if name in RESERVED:
                 raise RequestError(f"kwargs: {name!r} may not be given as a template variable")
             if name in SWITCHES and type(value) in (str, int, float):

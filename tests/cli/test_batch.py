@@ -84,9 +84,10 @@ BAD = [
     ('{"prompt": "a", "id": [1e999]}', "id: expected finite numbers, found [inf]"),
     ('{"prompt": "a", "temperature": NaN}', "temperature nan"),
     (json.dumps({"prompt": "a", "temperature": "x" * 9000}), "temperature 'xxx"),
+    ('{"prompt": "a", "temperature": 1' + "0" * 400 + "}", "temperature 1000"),
     (json.dumps({"prompt": "a", "seed": "x" * 9000}), "seed 'xxx"),
     (json.dumps({"prompt": "a", "stop": ["b", ["x" * 9000]]}), "stop string 1 is ['xxx"),
-    (json.dumps({"prompt": "a", "control_tokens": "x" * 9000}), "control_tokens is 'xxx"),
+    (json.dumps({"prompt": "a", "control_tokens": "x" * 9000}), "control_tokens 'xxx"),
     (json.dumps({"messages": [{"role": "user", "content": "a"}], "template": "x" * 9000}), ""),
 ]
 

@@ -106,7 +106,7 @@ def test_generate_batch(llama: Model) -> None:
         single = llama.generate(prompt, temperature=0.8, seed=3, ignore_eos=True, **settings)
         assert (result.ids, result.prompt_ids) == (single.ids, prompt)
     assert llama.generate_batch([]) == []
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ArgumentError, match="each: expected settings for each of 9 prompts, found"):
         llama.generate_batch(prompts, each=each[:3])
     assert len(llama.generate_batch(prompts, max_tokens=1)) == 9
 

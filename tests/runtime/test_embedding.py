@@ -177,8 +177,8 @@ def test_the_limit_of_a_text(bert: Model) -> None:
     [
         ({"pooling": "max"}, "pooling 'max': allowed are none, mean, cls, last"),
         ({"pooling": "none"}, "use embed_tokens"),
-        ({"dimensions": 0}, "dimensions 0: allowed are 1 to 32"),
-        ({"dimensions": 33}, "dimensions 33: allowed are 1 to 32"),
+        ({"dimensions": 0}, "dimensions 0: expected an integer from 1 to 32"),
+        ({"dimensions": 33}, "dimensions 33: expected an integer from 1 to 32"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], message: str, bert: Model) -> None:

@@ -132,7 +132,7 @@ def test_bad_ids(model: Model, ids: list[int], message: str) -> None:
 
 @pytest.mark.parametrize("chunk", [0, -1, 513])
 def test_bad_chunks(model: Model, chunk: int) -> None:
-    with pytest.raises(ArgumentError, match=f"chunk {chunk}: allowed are 1 to 512"):
+    with pytest.raises(ArgumentError, match=f"chunk {chunk}: expected an integer from 1 to 512"):
         model.logits(IDS, chunk=chunk)
 
 
@@ -142,7 +142,7 @@ def test_bad_chunks(model: Model, chunk: int) -> None:
         ({"context": 129}, "context 129: the bundle was compiled for 1 to 128"),
         ({"context": 0}, "context 0"),
         ({"sequences": 9}, "sequences 9: the bundle was compiled for 1 to 8"),
-        ({"threads": 0}, "threads 0: allowed are 1 to 1024"),
+        ({"threads": 0}, "threads 0: expected an integer from 1 to 1024"),
         ({"isa": "z80"}, "no code for z80"),
     ],
 )
