@@ -62,18 +62,42 @@ def header_for(manifest: Manifest, positions: int, long: bool, note: int) -> Hea
     )
 
 
+def replaceable(path: Path) -> Path:
+    """The file that `path` leads to, which may be missing. Raises OSError, also for links that
+    lead back to themselves, and SessionFileError where something else is there."""
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        regular = True
+    if not regular:
+        raise SessionFileError(f"{path}: not a regular file; a session is not written over it")
+    return Path(os.path.realpath(path))
+
+
+def new_beside(target: Path, path: Path) -> tuple[int, str]:
+    """The descriptor and the name of a new file in the folder of `target`. Raises OSError that
+    names `path`."""
+    try:
+        return tempfile.mkstemp(prefix=f".{target.name[:60]}.", dir=target.parent)
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(path), None
+        raise
+
+
+def check_can_save(path: Path) -> None:
+    """Find out, by trying, whether a session can be written to `path`. Raises as `replaced_file`
+    does."""
+    descriptor, name = new_beside(replaceable(path), path)
+    os.close(descriptor)
+    os.unlink(name)
+
+
 @contextmanager
 def replaced_file(path: Path) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` when the block ends, whole or not at all; only its
     owner can read it. Raises OSError, and SessionFileError where something else is in the way."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise SessionFileError(f"{path}: not a regular file; a session is not written over it")
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:60]}.", dir=target.parent)
-    except OSError as error:
-        error.filename, error.filename2 = os.fspath(path), None
-        raise
+    target = replaceable(path)
+    descriptor, name = new_beside(target, path)
     try:
         with open(descriptor, "wb") as file:
             yield file

@@ -16,7 +16,13 @@ from ggufc.cli.common import (
     tell_dropped,
     tell_notice,
 )
-from ggufc.cli.sessions import Kept, Messages, add_session_argument, kept_session
+from ggufc.cli.sessions import (
+    Kept,
+    Messages,
+    add_session_argument,
+    check_session,
+    kept_session,
+)
 from ggufc.runtime.errors import RunError
 from ggufc.tokenizer.errors import TokenizerError
 
@@ -38,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Talk until the input ends."""
+    check_session(arguments.session)
     with open_model(arguments) as model, kept_session(model, arguments.session) as kept:
         tell_notice(model)
         if sys.stdin.isatty():

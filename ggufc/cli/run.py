@@ -19,7 +19,7 @@ from ggufc.cli.common import (
     tell_dropped,
     tell_notice,
 )
-from ggufc.cli.sessions import add_session_argument, kept_session
+from ggufc.cli.sessions import add_session_argument, check_session, kept_session
 
 if TYPE_CHECKING:
     from ggufc.runtime.generate import Event, Generation
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Answer the prompt."""
     check(arguments)
+    check_session(arguments.session)
     prompt = read_prompt(arguments.prompt, arguments.file)
     with open_model(arguments) as model, kept_session(model, arguments.session) as kept:
         if not arguments.no_template:

@@ -27,7 +27,26 @@ class Kept:
 
 def add_session_argument(parser: argparse.ArgumentParser, help: str) -> None:
     """Declare `--session`."""
-    parser.add_argument("--session", type=Path, metavar="FILE", help=help)
+    parser.add_argument("--session", type=session_path, metavar="FILE", help=help)
+
+
+def session_path(text: str) -> Path:
+    """The type of `--session`. Raises ArgumentTypeError for an empty name."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' names no file to keep a session in")
+    return Path(text)
+
+
+def check_session(path: Path | None) -> None:
+    """Find out whether a session can be kept there, before there is any work to lose. Raises
+    SessionFileError, OSError."""
+    if path is None:
+        return
+    from ggufc.runtime.session_file import check_can_save
+
+    if not path.absolute().parent.is_dir():
+        raise SessionFileError(f"{path}: there is no such folder to keep a session in")
+    check_can_save(path)
 
 
 @contextmanager
@@ -37,8 +56,6 @@ def kept_session(model: "Model", path: Path | None) -> Iterator[Kept]:
     if path is None:
         yield Kept()
         return
-    if not path.absolute().parent.is_dir():
-        raise SessionFileError(f"{path}: there is no such folder to keep a session in")
     with model.session() as session:
         note = session.restore(path) if path.exists() else None
         kept = Kept(session, messages_in(note, path))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ggufc.cli.sessions import check_session
 from ggufc.compiler.driver import compile_model
 from ggufc.compiler.options import CompileOptions
 from ggufc.runtime.model import Model
@@ -130,3 +131,44 @@ def test_notes_that_are_no_conversations(
     code, _, err = run_here(capsys, "run", bundle, "-p", "a", "--session", tmp_path / "s")
     assert code == 1
     assert_one_line(err, "its note is not a conversation")
+
+
+@pytest.mark.parametrize("command", ["run", "chat"])
+@pytest.mark.parametrize(
+    ("name", "code", "problem"),
+    [
+        ("", 2, "argument --session: '' names no file to keep a session in"),
+        ("folder", 1, "folder: not a regular file; a session is not written over it"),
+        ("no/s", 1, "no/s: there is no such folder to keep a session in"),
+        ("loop", 1, "loop: Too many levels of symbolic links"),
+        ("loop/s", 1, "loop/s: there is no such folder to keep a session in"),
+        ("lost", 1, "lost: No such file or directory"),
+        ("/proc/self/s", 1, "/proc/self/s: "),
+    ],
+)
+def test_places_that_take_no_session_are_told_before_the_model_is_loaded(
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+    name: str,
+    code: int,
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("loop").symlink_to("loop")
+    Path("lost").symlink_to("no/s")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"hi\n")))
+    found, out, err = run_here(capsys, command, "no such bundle", "--session", name)
+    assert (found, out) == (code, "")
+    assert_one_line(err, problem)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "loop", "lost"]
+
+
+def test_finding_out_whether_a_session_can_be_kept_leaves_nothing(tmp_path: Path) -> None:
+    check_session(tmp_path / "s")
+    (tmp_path / "old").write_text("old")
+    check_session(tmp_path / "old")
+    assert [p.name for p in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old").read_text() == "old"

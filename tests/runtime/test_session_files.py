@@ -279,6 +279,15 @@ def test_a_session_is_private_and_goes_through_links(model: Model, tmp_path: Pat
     assert target.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_link_that_leads_to_itself_is_not_replaced(model: Model, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with model.session() as session, pytest.raises(OSError, match="Too many levels") as caught:
+        session.save(link)
+    assert caught.value.filename == str(link)
+    assert link.is_symlink()
+
+
 def test_headers_tell_models_apart(model: Model) -> None:
     own = header_for(model.manifest, 1, False, 0)
     other = replace(model.manifest, source=replace(model.manifest.source, sha256="1" * 64))
