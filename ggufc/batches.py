@@ -71,6 +71,7 @@ class Answers:
             found = parsed(line)
             if "id" in found:
                 self._labels[self._asked - 1] = checked_label(found["id"])
+            check_keys(found)
             options = options_of({**self._defaults, **settings_of(found)})
             return Request(prompt_of(self._model, found), options)
         except (RunError, PromptError, TokenizerError) as error:
@@ -95,6 +96,11 @@ def parsed(line: bytes) -> Line:
         raise ArgumentError("the line is not JSON") from None
     if not isinstance(found, dict):
         raise ArgumentError(f"expected an object, found {found!r:.40}")
+    return found
+
+
+def check_keys(found: Line) -> None:
+    """Raise ArgumentError for keys that no request has, or that do not go together."""
     for key in found:
         if key not in _KEYS:
             raise ArgumentError(f"unknown key {key!r:.60}; the keys are {', '.join(_KEYS)}")
@@ -104,7 +110,6 @@ def parsed(line: bytes) -> Line:
     for key in _CHAT:
         if key in found and given != ["messages"]:
             raise ArgumentError(f"{key} belongs to messages, and there are none")
-    return found
 
 
 def checked_label(label: Any) -> Any:

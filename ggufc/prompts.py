@@ -187,7 +187,7 @@ def request_of(data: Any, defaults: Mapping[str, Any] | None = None) -> PromptRe
     return _request({**(defaults or {}), **data})
 
 
-def _request(data: Mapping[str, Any]) -> PromptRequest:
+def _request(data: dict[str, Any]) -> PromptRequest:
     conversation = Conversation(
         messages=data["messages"],
         tools=data.get("tools"),
@@ -204,8 +204,14 @@ def _request(data: Mapping[str, Any]) -> PromptRequest:
         chat_template=data.get("chat_template"),
         template=data.get("template"),
         special_tokens=_texts(data.get("special_tokens")),
-        label={key: data[key] for key in ("id", "name") if key in data},
+        label=label_of(data),
     )
+
+
+def label_of(data: Any) -> dict[str, Any]:
+    """What a result echoes of a request, be the rest of it right or wrong."""
+    given = data if isinstance(data, dict) else {}
+    return {key: given[key] for key in ("id", "name") if isinstance(given.get(key), _TYPES[key])}
 
 
 def _time(text: str | None) -> datetime | None:

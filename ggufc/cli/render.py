@@ -154,15 +154,15 @@ def lines_of(name: str) -> Iterator[bytes]:
 
 def answer(source: "PromptSource", line: bytes, defaults: dict[str, Any]) -> dict[str, Any]:
     """The result of one line, or an error object; the command's options are the defaults."""
-    from ggufc.prompts import parse_json, request_of
+    from ggufc.prompts import label_of, parse_json, request_of
     from ggufc.runtime.prompt import PromptError
     from ggufc.tokenizer import TokenizerError
 
     label: dict[str, Any] = {}
     try:
-        request = request_of(parse_json(line, "the line"), defaults)
-        label = dict(request.label)
-        return {**label, **source.prompt(request).to_json()}
+        data = parse_json(line, "the line")
+        label = label_of(data)
+        return {**label, **source.prompt(request_of(data, defaults)).to_json()}
     except (PromptError, TokenizerError) as error:
         return {**label, "error": error_object(error)}
 

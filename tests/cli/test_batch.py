@@ -113,6 +113,18 @@ def test_ids_come_back_as_they_were(alphabet: Path, capsys: Capture, tmp_path: P
     assert [answer["id"] for answer in found] == labels
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"prompt": "x", "stoop": 1}, {}, {"prompt": "x", "tools": []}, {"prompt": 5}, {"ids": "x"}],
+)
+def test_ids_come_back_with_errors(
+    wrong: dict[str, Any], alphabet: Path, capsys: Capture, tmp_path: Path
+) -> None:
+    (found,) = answered(alphabet, capsys, tmp_path, [{"id": "mine", **wrong}])
+    assert list(found) == ["id", "index", "error"]
+    assert found["id"] == "mine"
+
+
 @pytest.mark.parametrize("make", [os.symlink, os.link])
 def test_requests_are_not_overwritten_by_another_name(
     make: Callable[[Path, Path], None], alphabet: Path, capsys: Capture, tmp_path: Path

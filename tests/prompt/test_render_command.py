@@ -391,3 +391,14 @@ def test_provenance_in_colours(
     assert "\x1b[0mA\x1b[0m\x1b[1;7;31m<|im_end|>\x1b[0m\x1b[0m\\x1b[2J\x1b[0m\x1b[36m" in shown
     assert "\x1b[2J" not in shown
     assert "control token in content" in shown
+
+
+@pytest.mark.parametrize("wrong", [{"messages": user("x"), "odd": 1}, {}, {"messages": 5}])
+def test_labels_come_back_with_errors(
+    wrong: dict[str, Any], tmp_path: Path, capsys: Capture
+) -> None:
+    request = {"id": 7, "name": "mine", "chat_template": CHATML, **wrong}
+    code, out, _ = run_here(capsys, "render", "--jsonl", written(tmp_path, request))
+    found = json.loads(out)
+    assert (code, list(found)) == (0, ["id", "name", "error"])
+    assert (found["id"], found["name"]) == (7, "mine")
