@@ -13,10 +13,13 @@ from ggufc.backends.llvm.kernels.attention_plan import Plan
 from ggufc.backends.llvm.kernels.attention_tile import SCORE_STRIDE, Tile
 from ggufc.backends.llvm.lowering.tiles import TILE_BYTES, TILE_ROW_BYTES, TILE_ROWS, tiles_of
 from ggufc.backends.llvm.states import LANES
+from ggufc.backends.llvm.vector_math import exp2_nonpositive
 
 # Matrix registers: sums of 2 x 2 tiles, two of rows, two of a cache.
 _SUMS, _ROWS, _CACHE = ((0, 1), (2, 3)), (4, 5), (6, 7)
 _DEPTH = 32
+# Rows whose scores are read side by side.
+_MAXIMA_TOGETHER, _WEIGHTS_TOGETHER = 4, 2
 
 
 class MatrixTile(Tile):
@@ -70,6 +73,66 @@ class MatrixTile(Tile):
             self._tiles.load(_CACHE[c], pointer, TILE_ROW_BYTES)
         for r, c in _pairs(len(cache)):
             self._tiles.multiply_bf16(_SUMS[r][c], _ROWS[r], _CACHE[c])
+
+    def _weigh_rows(self, first: Val, begin: Val, groups: Val) -> None:
+        """Several rows at a time: a row alone waits for its maximum, then for its sum."""
+        f, rows = self.f, self.plan.rows
+        if self.plan.has_slopes:
+            with f.loop(rows, name="row") as row:
+                self._lower(first + row, row, begin, groups)
+        with f.loop(rows, step=_MAXIMA_TOGETHER, name="maxima") as row:
+            self._find_maxima(row, groups)
+        for start in range(0, rows, LANES):
+            self._raise_maxima(first + start, start)
+        with f.loop(rows, step=_WEIGHTS_TOGETHER, name="weights") as row:
+            self._store_weights(first, row, groups)
+
+    def _find_maxima(self, row: Val, groups: Val) -> None:
+        """The largest scores of rows from `row` on, to `rescale`."""
+        f, columns = self.f, range(self.plan.key_vectors)
+        scores = self.scores + row * SCORE_STRIDE
+        largest = [f.var(SUMS, float("-inf")) for _ in range(_MAXIMA_TOGETHER)]
+        with f.loop(groups, name="max") as group:
+            at = scores + group * (len(columns) * SUM_BYTES)
+            for r, most in enumerate(largest):
+                for c in columns:
+                    score = f.load(at, SUMS, r * SCORE_STRIDE + c * SUM_BYTES)
+                    most.set(f.fmax(score, most.get()))
+        for r, most in enumerate(largest):
+            f.store(f.reduce_max(most.get()), self.rescale + row * 4, 4 * r)
+
+    def _raise_maxima(self, kept: Val, start: int) -> None:
+        """Update the maxima of 16 rows by what `rescale` holds, which becomes their rescaling."""
+        f, maxima, rescale = self.f, self.state.maxima + kept * 4, self.rescale + 4 * start
+        before = f.load(maxima, SUMS)
+        maximum = f.fmax(f.load(rescale, SUMS), before)
+        f.store(maximum, maxima)
+        f.store(exp2_nonpositive(before - maximum), rescale)
+
+    def _store_weights(self, first: Val, row: Val, groups: Val) -> None:
+        """Turn the scores of rows from `row` on into weights, in place, and add these up."""
+        f, operands, state = self.f, self.value_operands, self.state
+        n, columns = _WEIGHTS_TOGETHER, range(self.plan.key_vectors)
+        scores, kept = self.scores + row * SCORE_STRIDE, first + row
+        sums, maxima, rescale = state.sums + kept * SUM_BYTES, state.maxima + kept * 4, row * 4
+        totals = []
+        for r in range(n):
+            factor = f.load(self.rescale + rescale, F32, 4 * r).splat(LANES)
+            totals.append(f.var(SUMS, f.load(sums, SUMS, r * SUM_BYTES) * factor))
+        offsets = [f.load(maxima, F32, 4 * r).splat(LANES) for r in range(n)]
+        width = LANES * operands.factor_bytes
+        with f.loop(groups, name="weight") as group:
+            source = scores + group * (len(columns) * SUM_BYTES)
+            target = scores + group * (len(columns) * width)
+            for r, (total, offset) in enumerate(zip(totals, offsets, strict=True)):
+                at = r * SCORE_STRIDE
+                read = [f.load(source, SUMS, at + c * SUM_BYTES) for c in columns]
+                for c, score in enumerate(read):
+                    weight = exp2_nonpositive(score - offset, operands.exp2_coefficients)
+                    total.set(total.get() + weight)
+                    operands.store_factors(weight, target, at + c * width)
+        for r, total in enumerate(totals):
+            f.store(total.get(), sums, r * SUM_BYTES)
 
     def _mix(self, first: Val, values: Val, ahead: Val, count: Val) -> None:
         f, plan = self.f, self.plan

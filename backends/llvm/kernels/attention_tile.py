@@ -75,9 +75,7 @@ class Tile(ABC):
                 for pointer, layout in ((keys, plan.keys), (values, plan.values))
             )
             self._score(first, vectors, ahead, key, self.scores + group * (4 * step))
-        with f.loop(plan.rows, name="row") as row:
-            self._lower(first + row, row, begin, groups)
-            self._weigh(first + row, row, groups)
+        self._weigh_rows(first, begin, groups)
         ahead = keys + (begin + count) * plan.keys.row_bytes
         self._mix(first, values + begin * plan.values.row_bytes, ahead, count)
 
@@ -129,6 +127,12 @@ class Tile(ABC):
             place = scores + i * SUM_BYTES
             nearness = (first + (i.trunc(I32) * LANES).splat(LANES)).sitofp()
             f.store(muladd(nearness, slope.splat(LANES), f.load(place, SUMS)), place)
+
+    def _weigh_rows(self, first: Val, begin: Val, groups: Val) -> None:
+        """Turn the scores of all rows into weights."""
+        with self.f.loop(self.plan.rows, name="row") as row:
+            self._lower(first + row, row, begin, groups)
+            self._weigh(first + row, row, groups)
 
     def _weigh(self, kept: Val, row: Val, groups: Val) -> None:
         """Turn a row's scores into factors 2^(score - maximum), in place, and update its state."""
