@@ -84,11 +84,14 @@ class Embedder:
     def tokens(self, texts: Iterable[str]) -> list[Ints]:
         """The token ids of each text, those included that begin and end it. Raises ContextError
         for a text that is too long, ArgumentError for one without tokens."""
-        vocabulary, given = self._engine.vocab_size, texts_of("texts", texts)
+        given = texts_of("texts", texts)
         return [
-            as_ids(self._fitted(text, f"text {i} of {len(given)}"), vocabulary)
-            for i, text in enumerate(given, 1)
+            self.tokens_of(text, f"text {i} of {len(given)}") for i, text in enumerate(given, 1)
         ]
+
+    def tokens_of(self, text: str, what: str) -> Ints:
+        """As `tokens`, of one text, which errors call `what`."""
+        return as_ids(self._fitted(text, what), self._engine.vocab_size)
 
     def _fitted(self, text: str, what: str) -> list[int]:
         encode, limit = self._tokenizer.encode, self._engine.context
@@ -109,10 +112,11 @@ class Embedder:
     def embed(self, tokens: Iterable[Sequence[int] | Ints]) -> Iterator[Floats]:
         """The embedding of each text: float32 [dimensions], without pooling [tokens, dimensions].
 
-        No bit of it depends on the other texts. Raises EmbeddingError, and at once ArgumentError
-        and ContextError for what are no tokens of texts that fit."""
+        No bit of it depends on the other texts, of which no more are asked for, and held, than are
+        computed together. Raises EmbeddingError, and ArgumentError and ContextError for what are
+        no tokens of a text that fits."""
         check_iterable("tokens", tokens, "a list of token ids for each text")
-        return self._embedded([self._checked(ids, i) for i, ids in enumerate(tokens)])
+        return self._embedded(self._checked(ids, i) for i, ids in enumerate(tokens))
 
     def _checked(self, ids: Sequence[int] | Ints, index: int) -> Ints:
         checked, limit = as_ids(ids, self._engine.vocab_size), self._engine.context
@@ -120,14 +124,12 @@ class Embedder:
             raise ContextError(f"tokens[{index}]: {len(checked)} tokens; 1 to {limit} fit")
         return checked
 
-    def _embedded(self, tokens: Sequence[Ints]) -> Iterator[Floats]:
+    def _embedded(self, tokens: Iterable[Ints]) -> Iterator[Floats]:
         causal = PREFILL in self._engine.manifest.graphs
         made = map(self._from_cache, tokens) if causal else self._from_batches(tokens)
         for number, rows in enumerate(made, 1):
             if not np.isfinite(rows).all():
-                raise EmbeddingError(
-                    f"text {number} of {len(tokens)}: the model's embedding is not finite"
-                )
+                raise EmbeddingError(f"text {number}: the model's embedding is not finite")
             yield self._finished(rows)
 
     def _finished(self, rows: Floats) -> Floats:
@@ -167,7 +169,7 @@ class Embedder:
                 self._engine.embed(part, positions, sequences, lengths, rows, into)
         return out
 
-    def _from_batches(self, tokens: Sequence[Ints]) -> Iterator[Floats]:
+    def _from_batches(self, tokens: Iterable[Ints]) -> Iterator[Floats]:
         """Embeddings of the wanted tokens of each text, by an encoder, many texts at once."""
         for batch in batches(tokens, self._engine.manifest.limits.tokens):
             sizes = [len(ids) for ids in batch]
@@ -186,7 +188,7 @@ class Embedder:
             yield from np.split(out, np.cumsum([len(own) for own in wanted])[:-1])
 
 
-def batches(tokens: Sequence[Ints], most: int) -> Iterator[list[Ints]]:
+def batches(tokens: Iterable[Ints], most: int) -> Iterator[list[Ints]]:
     """Texts in their order, as many together as have no more than `most` tokens."""
     batch: list[Ints] = []
     for ids in tokens:

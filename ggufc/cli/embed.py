@@ -4,15 +4,17 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ggufc.cli import UsageError, describe
 from ggufc.cli.batch import lines_of as requests_in
 from ggufc.cli.batch import opened
 from ggufc.cli.common import add_model_arguments, decoded, open_model
 from ggufc.cli.numbers import integer
+from ggufc.cli.requests import object_in
 from ggufc.cli.streams import output_file
 from ggufc.runtime.embedding import POOLINGS, EmbeddingSettings
 from ggufc.runtime.errors import ArgumentError, RunError
@@ -20,8 +22,10 @@ from ggufc.tokenizer.errors import TokenizerError
 from ggufc.tokenizer.provenance import POLICIES
 
 if TYPE_CHECKING:
-    from ggufc.runtime.engine import Floats
+    from ggufc.runtime.engine import Floats, Ints
     from ggufc.runtime.model import Model
+
+Texts = Iterator[tuple[str, str]]
 
 KINDS = {
     "text": str,
@@ -63,25 +67,36 @@ def main(arguments: argparse.Namespace) -> int:
                 for line in requests_in(source):
                     print(json.dumps(answer(model, line, settings_of(arguments))), flush=True)
         return 0
-    texts = texts_of(arguments)
-    with open_model(arguments, graph="embed") as model:
-        started = time.perf_counter()
-        embedder = model.embedder(**settings_of(arguments))
-        tokens = embedder.tokens(texts)
-        if arguments.output is not None and embedder.pooling == "none":
-            raise UsageError("-o holds a vector for each text, so it excludes pooling none")
-        made = embedder.embed(tokens)
-        if arguments.output is not None:
-            save(list(made), embedder.dimensions, arguments.output)
-        elif arguments.json:
-            rows = [numbers(vectors) for vectors in made]
-            usage = {"prompt_tokens": sum(map(len, tokens))}
-            spent = {"load_s": model.load_seconds, "embed_s": time.perf_counter() - started}
-            print(json.dumps(summary(embedder.pooling, arguments, rows, usage, spent)))
-        else:
-            for vectors in made:
-                print(json.dumps(numbers(vectors)), flush=True)
+    with texts_of(arguments) as texts, open_model(arguments, graph="embed") as model:
+        embed_all(model, texts, arguments)
     return 0
+
+
+def embed_all(model: "Model", texts: Texts, arguments: argparse.Namespace) -> None:
+    """Embed texts as they are read: no more of them are held than are computed together."""
+    started, count = time.perf_counter(), 0
+    embedder = model.embedder(**settings_of(arguments))
+    if arguments.output is not None and embedder.pooling == "none":
+        raise UsageError("-o holds a vector for each text, so it excludes pooling none")
+
+    def tokens() -> "Iterator[Ints]":
+        nonlocal count
+        for where, text in texts:
+            ids = embedder.tokens_of(text, where)
+            count += len(ids)
+            yield ids
+
+    made = embedder.embed(tokens())
+    if arguments.output is not None:
+        save(list(made), embedder.dimensions, arguments.output)
+    elif arguments.json:
+        rows = [numbers(vectors) for vectors in made]
+        usage = {"prompt_tokens": count}
+        spent = {"load_s": model.load_seconds, "embed_s": time.perf_counter() - started}
+        print(json.dumps(summary(embedder.pooling, arguments, rows, usage, spent)))
+    else:
+        for vectors in made:
+            print(json.dumps(numbers(vectors)), flush=True)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -111,24 +126,31 @@ def settings_of(arguments: argparse.Namespace) -> EmbeddingSettings:
     }
 
 
-def texts_of(arguments: argparse.Namespace) -> list[str]:
-    """The texts of the command line, of a file or of standard input."""
+@contextmanager
+def texts_of(arguments: argparse.Namespace) -> Iterator[Texts]:
+    """The texts of the command line, of a file or of standard input, each with where it stands."""
     if arguments.texts:
-        return [
-            decoded(text.encode("utf-8", "surrogateescape"), f"text {i}")
-            for i, text in enumerate(arguments.texts, 1)
-        ]
+        yield given(arguments.texts)
+        return
     if arguments.file is None and sys.stdin.isatty():
         raise UsageError("no texts; give some, with -f, or on standard input")
-    return list(lines_of("-" if arguments.file is None else str(arguments.file)))
+    path = arguments.file or Path("-")
+    with opened(path, "rb") as source:
+        yield lines_of(source, "standard input" if str(path) == "-" else str(path))
 
 
-def lines_of(name: str) -> Iterator[str]:
-    """The lines of a file or of standard input, without their ends."""
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    where = "standard input" if name == "-" else name
-    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else (), 1):
-        yield decoded(line.removesuffix(b"\r"), f"{where}, line {number}")
+def given(texts: Sequence[str]) -> Texts:
+    """The texts of the command line."""
+    for number, text in enumerate(texts, 1):
+        where = f"text {number} of {len(texts)}"
+        yield where, decoded(text.encode("utf-8", "surrogateescape"), where)
+
+
+def lines_of(source: BinaryIO, name: str) -> Texts:
+    """The lines of a file, without their ends."""
+    for number, line in enumerate(source, 1):
+        where = f"{name}, line {number}"
+        yield where, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), where)
 
 
 def save(vectors: "list[Floats]", width: int, output: str) -> None:
@@ -184,15 +206,8 @@ def request_of(line: bytes | Exception) -> dict[str, Any]:
     """The request in one line of JSON. Raises ArgumentError."""
     if isinstance(line, Exception):
         raise line
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ArgumentError("not JSON") from None
-    if not isinstance(data, dict) or "text" not in data:
-        raise ArgumentError('expected an object with "text"')
-    for key, value in data.items():
-        if key not in KINDS:
-            raise ArgumentError(f"unknown key {key!r:.60}; the keys are {', '.join(KINDS)}")
-        if type(value) is not KINDS[key]:
-            raise ArgumentError(f"{key}: expected {KINDS[key].__name__}, found {value!r:.40}")
+    wanted = 'an object with "text"'
+    data = object_in(line, KINDS, wanted)
+    if "text" not in data:
+        raise ArgumentError(f"expected {wanted}")
     return data

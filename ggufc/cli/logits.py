@@ -17,6 +17,7 @@ from ggufc.cli.common import (
     tell_dropped,
 )
 from ggufc.cli.numbers import integer, token_ids
+from ggufc.cli.requests import object_in
 from ggufc.cli.streams import output_file
 from ggufc.runtime.errors import ArgumentError, RunError
 from ggufc.tokenizer.errors import TokenizerError
@@ -56,18 +57,11 @@ class Request:
     @classmethod
     def from_json(cls, line: str) -> "Request":
         """The request in one line of JSON. Raises ArgumentError."""
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError):
-            raise ArgumentError("not JSON") from None
-        if not isinstance(data, dict) or ("ids" in data) == ("text" in data):
-            raise ArgumentError('expected an object with either "ids" or "text"')
-        for key, value in data.items():
-            if key not in KINDS:
-                raise ArgumentError(f"unknown key {key!r}; the keys are {', '.join(KINDS)}")
-            if type(value) is not KINDS[key] and not (value is None and key not in ("ids", "text")):
-                raise ArgumentError(f"{key}: expected {KINDS[key].__name__}, found {value!r}")
-        return cls(**{key: value for key, value in data.items() if value is not None})
+        wanted = 'an object with either "ids" or "text"'
+        data = object_in(line, KINDS, wanted)
+        if ("ids" in data) == ("text" in data):
+            raise ArgumentError(f"expected {wanted}")
+        return cls(**data)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

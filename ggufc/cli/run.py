@@ -19,6 +19,7 @@ from ggufc.cli.common import (
     tell_dropped,
     tell_notice,
 )
+from ggufc.cli.requests import in_json
 from ggufc.cli.sessions import add_session_argument, check_session, kept_session
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def read_json_list(path: Path) -> list[Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {error}") from None
     if not isinstance(value, list):
-        raise UsageError(f"{path}: expected a JSON list, found {type(value).__name__}")
+        raise UsageError(f"{path}: expected a JSON list, found {in_json(value)}")
     return value
 
 

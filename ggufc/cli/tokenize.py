@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ggufc.cli import UsageError, describe
 from ggufc.cli.common import add_policy_arguments, decoded, tell_dropped
 from ggufc.cli.numbers import token_ids
+from ggufc.cli.requests import object_in
 from ggufc.runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -172,17 +173,7 @@ def answer(tokenizer: "Tokenizer", line: bytes, options: dict[str, Any]) -> Resu
 
 def request_of(line: bytes, options: dict[str, Any]) -> Request:
     """The request in one line of JSON. Raises ArgumentError."""
-    try:
-        data = json.loads(decoded(line, "line"))
-    except (ValueError, RecursionError):
-        raise ArgumentError("the line is not JSON") from None
-    if not isinstance(data, dict):
-        raise ArgumentError(f"the line holds a {type(data).__name__}, an object is wanted")
-    for key, value in data.items():
-        if key not in _KINDS:
-            raise ArgumentError(f"unknown key {key!r:.60}; the keys are {', '.join(_KINDS)}")
-        if not isinstance(value, _KINDS[key]):
-            raise ArgumentError(f"{key} is {value!r:.60}, a {_KINDS[key].__name__} is wanted")
+    data = object_in(decoded(line, "line"), _KINDS, "an object")
     if any(type(token) is not int for token in data.get("ids", ())):
         raise ArgumentError("ids holds something that is not an integer")
     if "text" not in data and "ids" not in data:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ggufc.cli import embed
 from ggufc.compiler.driver import compile_model
 from ggufc.compiler.options import CompileOptions
 from tests.support.cli import Capture, assert_one_line, run_here
@@ -108,15 +109,51 @@ def test_requests_line_by_line(bert: Path, capsys: Capture, tmp_path: Path) -> N
         messages,
         (
             "text 1 of 1: 202 tokens do not fit a context of 96",
-            "text: expected str, found 1",
-            'expected an object with "text"',
+            "text: expected a string, found 1",
+            "unknown key 'texts'; the keys are text, pooling",
             "unknown key 'size'; the keys are text, pooling",
             "pooling 'max': allowed are none, mean, cls, last",
-            "not JSON",
+            "the line is not JSON",
         ),
         strict=True,
     ):
         assert message.startswith(expected), message
+
+
+def test_texts_of_a_file_are_read_as_they_are_embedded(
+    bert: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more texts are read ahead than fit one call of 96 tokens, of 3 at least each, and one."""
+    read = 0
+    lines: list[str] = []
+
+    class Source(io.BytesIO):
+        def __next__(self) -> bytes:
+            nonlocal read
+            read += 1
+            return super().__next__()
+
+    def wrote(line: str, flush: bool) -> None:
+        assert read - len(lines) <= 96 // 3 + 1
+        lines.append(line)
+
+    _, expected, _ = run_here(capsys, "embed", bert, "hello", "a")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Source(b"hello\na\n" * 100)))
+    monkeypatch.setattr(embed, "print", wrote, raising=False)
+    assert run_here(capsys, "embed", bert)[0] == 0
+    assert lines == expected.splitlines() * 100
+
+
+def test_bad_lines_of_a_file_are_named(bert: Path, capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "texts"
+    path.write_bytes(b"a\n\xff\n")
+    _, _, err = run_here(capsys, "embed", bert, "-f", path)
+    assert_one_line(err, f"{path}, line 2: byte 0xff at offset 0 is not UTF-8")
+    path.write_text("a\n" + "sea " * 200)
+    _, _, err = run_here(capsys, "embed", bert, "-f", path)
+    assert_one_line(err, f"{path}, line 2: 202 tokens do not fit a context of 96")
+    _, out, _ = run_here(capsys, "embed", bert, "-f", path, "--truncate", "--json")
+    assert json.loads(out)["usage"] == {"prompt_tokens": 3 + 96}
 
 
 def test_long_texts_are_errors_or_cut(bert: Path, capsys: Capture) -> None:

@@ -121,10 +121,14 @@ def test_many_sequences_at_once(capsys: Capture, stored: Path, tmp_path: Path) -
     [
         ("nonsense", "invalid_request", "the line is not JSON"),
         ("[" * 50_000, "invalid_request", "the line is not JSON"),
-        ("[1]", "invalid_request", "the line holds a list, an object is wanted"),
+        ("[1]", "invalid_request", "expected an object, found [1]"),
         ("{}", "invalid_request", "the line has no text"),
-        ('{"text": 3}', "invalid_request", "text is 3, a str is wanted"),
-        ('{"text": "x", "literal": 1}', "invalid_request", "literal is 1, a bool is wanted"),
+        ('{"text": 3}', "invalid_request", "text: expected a string, found 3"),
+        (
+            '{"text": "x", "literal": 1}',
+            "invalid_request",
+            "literal: expected true or false, found 1",
+        ),
         ('{"text": "x", "foo": 1}', "invalid_request", "unknown key 'foo'; the keys are text"),
         ('{"ids": [1, "x"]}', "invalid_request", "ids holds something that is not an integer"),
         ('{"text": "x \\ud83d y"}', "invalid_text", "text has U+D83D, half of a surrogate pair"),
