@@ -15,7 +15,7 @@ from ggufc.cli.batch import opened
 from ggufc.cli.common import add_model_arguments, decoded, open_model
 from ggufc.cli.numbers import integer
 from ggufc.cli.requests import object_in
-from ggufc.cli.streams import output_file
+from ggufc.cli.streams import check_output, output_file
 from ggufc.runtime.embedding import POOLINGS, EmbeddingSettings
 from ggufc.runtime.errors import ArgumentError, RunError
 from ggufc.tokenizer.errors import TokenizerError
@@ -67,6 +67,7 @@ def main(arguments: argparse.Namespace) -> int:
                 for line in requests_in(source):
                     print(json.dumps(answer(model, line, settings_of(arguments))), flush=True)
         return 0
+    check_output(arguments.output)
     with texts_of(arguments) as texts, open_model(arguments, graph="embed") as model:
         embed_all(model, texts, arguments)
     return 0

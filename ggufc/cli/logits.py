@@ -18,7 +18,7 @@ from ggufc.cli.common import (
 )
 from ggufc.cli.numbers import integer, token_ids
 from ggufc.cli.requests import object_in
-from ggufc.cli.streams import output_file
+from ggufc.cli.streams import check_output, output_file
 from ggufc.runtime.errors import ArgumentError, RunError
 from ggufc.tokenizer.errors import TokenizerError
 
@@ -97,6 +97,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         raise UsageError("give -o OUT.npy (or -o - for standard output)")
     request = request_of(arguments)
+    check_output(arguments.output)
     with open_model(arguments) as model:
         ids, dropped = tokens_of(model, request)
         tell_dropped(dropped, False)

@@ -108,3 +108,20 @@ def output_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.filename is None:
             error.filename = os.fspath(path)
         raise
+
+
+def check_output(path: str | None) -> None:
+    """Find out, by trying, whether a result can be written there, before there is any work to lose.
+    Raises OSError."""
+    if path is None or path == "-":
+        return
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        return  # a pipe waits for its reader when it is opened
+    with open(path, "ab"):
+        pass
+    if mode is None:
+        os.unlink(os.path.realpath(path))

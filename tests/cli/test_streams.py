@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ggufc.cli.streams import output_file
+from ggufc.cli.streams import check_output, output_file
 from tests.support.cli import Capture, assert_one_line, run_here
 
 
@@ -109,3 +109,39 @@ def test_logits_go_to_standard_output(alphabet: Path, tmp_path: Path) -> None:
     done = with_shell(f">{tmp_path}/out", "logits", alphabet, "--ids", "5", "-o", "-")
     assert (done.returncode, done.stderr) == (0, "")
     assert np.load(tmp_path / "out").shape == (1, 64)
+
+
+@pytest.mark.parametrize("command", [("embed", "a"), ("logits", "--ids", "1")])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("no/x.npy", "no/x.npy: No such file or directory"),
+        ("folder", "folder: Is a directory"),
+        ("loop", "loop: Too many levels of symbolic links"),
+    ],
+)
+def test_results_that_cannot_be_written_are_told_before_the_model_is_loaded(
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    name: str,
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("loop").symlink_to("loop")
+    code, out, err = run_here(capsys, command[0], "no such bundle", *command[1:], "-o", name)
+    assert (code, out) == (1, "")
+    assert_one_line(err, problem)
+
+
+def test_finding_out_whether_a_result_can_be_written_leaves_all_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to("new")
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(os.listdir(tmp_path))
+    for name in ("old", "link", "new", "pipe"):
+        check_output(str(tmp_path / name))
+    assert sorted(os.listdir(tmp_path)) == before
+    assert (tmp_path / "old").read_text() == "old"
