@@ -20,6 +20,7 @@ from ggufc.runtime.locks import ForkSafeLock
 from ggufc.runtime.memory import address, allocate, huge_part, load_weights
 from ggufc.runtime.native import Call, NativeCode, ThreadPool, allow_tiles
 from ggufc.runtime.states import States, padded_context
+from ggufc.runtime.step_inputs import Addresses, Step, StepInputs
 
 MAX_THREADS = 1024
 Floats = npt.NDArray[np.float32]
@@ -70,11 +71,21 @@ class Engine:
         self.states = States(self.manifest, self.sequences, padded_context(self.context))
         self._pool = ThreadPool(self._code, self.threads)
         self._call = self._new_call()
+        self._steps = StepInputs(self.sequences)
         self._lock = ForkSafeLock()
         self._closed = False
         self._stamps: Stamps | None = None
         self.native_seconds: dict[str, float] = {}
         """Time spent in each graph so far, by the clock on the wall."""
+        model = self.manifest.model
+        self.vocab_size = model.vocab_size
+        """The width of the logits."""
+        self.can_rewind = not any(state.sequence_bytes for state in self.manifest.states)
+        """Whether tokens at the end of a sequence can be taken back: no state holds them all in
+        one."""
+        self.short_context = int(model.hparams.get("short_context", 0))
+        """The number of positions up to which the model rotates as in short sequences; 0 where it
+        knows no difference."""
 
     def _new_call(self) -> Call:
         return Call(
@@ -85,23 +96,6 @@ class Engine:
             context=self.states.context,
             n_sequences=self.sequences,
         )
-
-    @property
-    def vocab_size(self) -> int:
-        """The width of the logits."""
-        return self.manifest.model.vocab_size
-
-    @property
-    def can_rewind(self) -> bool:
-        """Whether tokens at the end of a sequence can be taken back: no state holds them all in
-        one."""
-        return not any(state.sequence_bytes for state in self.manifest.states)
-
-    @property
-    def short_context(self) -> int:
-        """The number of positions up to which the model rotates as in short sequences; 0 where it
-        knows no difference."""
-        return int(self.manifest.model.hparams.get("short_context", 0))
 
     def embed(
         self,
@@ -139,19 +133,12 @@ class Engine:
         lengths = np.full(count, length or position + count, np.int32)
         self._run("prefill", ids, positions, sequences, rows, lengths, logits)
 
-    def decode(
-        self,
-        sequences: Ints,
-        positions: Ints,
-        ids: Ints,
-        logits: Floats,
-        lengths: Ints | None = None,
-    ) -> None:
-        """Run one token of each of several distinct sequences; fills `logits` [len(ids), vocab].
-        `lengths` are what the sequences are going to have; by default, with this token."""
-        rows = np.arange(len(ids), dtype=np.int32)
-        lengths = positions + np.int32(1) if lengths is None else lengths
-        self._run("decode", ids, positions, sequences, rows, lengths, logits)
+    def decode(self, steps: Sequence[Step], logits: Floats) -> None:
+        """Run one token of each of several distinct sequences; fills `logits` [len(steps),
+        vocab]."""
+        self.check_graph("decode")
+        with self._lock:
+            self._run_at("decode", self._steps.fill(steps), len(steps), len(steps), logits)
 
     def _run(
         self,
@@ -164,19 +151,24 @@ class Engine:
         logits: Floats,
     ) -> None:
         self.check_graph(graph)
+        inputs = Addresses(*map(address, (ids, positions, sequences, rows, lengths)))
         with self._lock:
-            if self._closed:
-                raise ModelClosedError("the model is closed")
-            call = self._call
-            call.tokens, call.positions = address(ids), address(positions)
-            call.sequences, call.rows = address(sequences), address(rows)
-            call.lengths = address(lengths)
-            call.logits, call.n_tokens, call.n_rows = address(logits), len(ids), len(rows)
-            call.pool = self._pool.address()
-            started = time.perf_counter()
-            self._code.run(graph, call)
-            seconds = time.perf_counter() - started
-            self.native_seconds[graph] = self.native_seconds.get(graph, 0.0) + seconds
+            self._run_at(graph, inputs, len(ids), len(rows), logits)
+
+    def _run_at(
+        self, graph: str, inputs: Addresses, n_tokens: int, n_rows: int, logits: Floats
+    ) -> None:
+        """Run a graph; under the lock."""
+        if self._closed:
+            raise ModelClosedError("the model is closed")
+        call = self._call
+        call.tokens, call.positions, call.sequences, call.rows, call.lengths = inputs
+        call.logits, call.n_tokens, call.n_rows = address(logits), n_tokens, n_rows
+        call.pool = self._pool.address()
+        started = time.perf_counter()
+        self._code.run(graph, call)
+        seconds = time.perf_counter() - started
+        self.native_seconds[graph] = self.native_seconds.get(graph, 0.0) + seconds
 
     def profile(self, stamps: Stamps | None) -> None:
         """From the next call on, let the graphs note the processor's clock in `stamps`: before each

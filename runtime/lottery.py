@@ -67,7 +67,7 @@ def pick(weights: npt.ArrayLike, chance: float) -> tuple[int, float]:
     cumulative = np.cumsum(weights, dtype=np.float64)
     at = chance * cumulative[-1]
     # The product may round up to the whole sum: then the last index with any weight is meant.
-    last = np.searchsorted(cumulative, cumulative[-1])
-    index = int(min(np.searchsorted(cumulative, at, side="right"), last))
+    last = cumulative.searchsorted(cumulative[-1])
+    index = int(min(cumulative.searchsorted(at, side="right"), last))
     before = float(cumulative[index - 1]) if index else 0.0
     return index, min((at - before) / (float(cumulative[index]) - before), 1.0 - 2.0**-53)

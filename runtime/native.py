@@ -133,7 +133,7 @@ class ThreadPool:
 
     def _start(self) -> None:
         self._memory = allocate(self.code.pool_bytes(self.threads))
-        pool = address(self._memory)
+        self._address = pool = address(self._memory)
         self.code.pool_init(pool, self.threads)
         workers = [
             threading.Thread(
@@ -154,7 +154,7 @@ class ThreadPool:
         if os.getpid() != self._pid:
             self._close.detach()
             self._start()
-        return address(self._memory)
+        return self._address
 
     def close(self) -> None:
         """End the workers; closing twice does nothing."""

@@ -8,6 +8,7 @@ id. None of the functions sorts more of a vocabulary than it has to.
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +30,7 @@ MAX_SEED = 2**64 - 1
 TINY = 1e-6
 
 
-@dataclass(frozen=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Tokens that may still be drawn; `ids` and `logits` have equal length. Filters give and
     expect the highest logit first; where there is none, the order is that of the vocabulary."""
 
@@ -61,7 +61,7 @@ class SamplingOptions:
 
 def greedy(logits: Floats) -> int:
     """The id of the highest logit, the lowest id on ties. Raises LogitsError."""
-    best = int(np.argmax(logits))
+    best = int(logits.argmax())
     check_drawable(float(logits[best]))
     return best
 
@@ -79,8 +79,8 @@ def top_k(logits: Floats, k: int) -> Candidates:
     """The `k` highest logits in order; all of them if k <= 0 or k >= their number."""
     if k <= 0 or k >= len(logits):
         return in_order(np.arange(len(logits)), logits)
-    found = in_order(np.flatnonzero(logits >= bound_of_highest(logits, k)), logits)
-    return keep(found, k)
+    (ids,) = (logits >= bound_of_highest(logits, k)).nonzero()
+    return keep(in_order(ids, logits), k)
 
 
 def bound_of_highest(logits: Floats, k: int) -> np.float32:
@@ -111,14 +111,14 @@ def in_order(ids: npt.NDArray[np.int64], logits: Floats) -> Candidates:
 def weights_of(logits: Reals, temperature: float = 1.0) -> Reals:
     """Numbers in proportion to the probabilities at a temperature above 0; plus infinity takes
     all."""
-    peak = logits.max()
-    if np.isposinf(peak):
-        return np.isposinf(logits).astype(np.float64)
-    weights: Reals = logits - peak
-    with np.errstate(over="ignore"):
+    peak = float(logits.max())
+    if peak == math.inf:
+        return (logits == math.inf).astype(np.float64)
+    # In double precision no temperature that is used makes what is divided overflow.
+    weights = np.subtract(logits, peak, dtype=np.float64)
+    if temperature != 1.0:
         weights /= temperature
-    np.exp(weights, out=weights)
-    return weights
+    return np.exp(weights, out=weights)
 
 
 def softmax(logits: Reals, temperature: float = 1.0) -> Reals:
@@ -129,27 +129,38 @@ def softmax(logits: Reals, temperature: float = 1.0) -> Reals:
 
 def top_p(candidates: Candidates, p: float) -> Candidates:
     """The fewest candidates, highest first, whose probabilities sum to at least `p`."""
-    if p >= 1.0:
-        return candidates
-    return keep(candidates, count_for(np.cumsum(softmax(candidates.logits)), p))
+    return narrowed(candidates, p, 0.0)
 
 
 def count_for(cumulative: npt.NDArray[np.float64], p: float) -> int:
     """How many terms of a rising sum it takes to reach `p`, at least one."""
-    return min(int(np.searchsorted(cumulative, p)) + 1, len(cumulative))
+    return min(int(cumulative.searchsorted(p)) + 1, len(cumulative))
 
 
 def min_p(candidates: Candidates, p: float) -> Candidates:
     """Candidates whose probability is at least `p` times the highest one's."""
-    if p <= 0.0:
+    return narrowed(candidates, 1.0, p)
+
+
+def narrowed(candidates: Candidates, least_sum: float, least_share: float) -> Candidates:
+    """`top_p`, then `min_p`, which looks at ratios alone: what is left out changes none."""
+    if least_sum >= 1.0 and least_share <= 0.0:
         return candidates
-    probabilities = softmax(candidates.logits)
-    return keep(candidates, int(np.count_nonzero(probabilities >= p * probabilities[0])))
+    weights = weights_of(candidates.logits)  # the first of which is 1
+    count = len(weights)
+    if least_sum < 1.0:
+        cumulative = weights.cumsum()
+        count = count_for(cumulative, least_sum * float(cumulative[-1]))
+    if least_share > 0.0:
+        count = min(count, int(np.count_nonzero(weights >= least_share)))
+    return keep(candidates, count)
 
 
 def keep(candidates: Candidates, count: int) -> Candidates:
     """The first `count` candidates, at least one."""
     count = max(1, count)
+    if count >= len(candidates.ids):
+        return candidates
     return Candidates(candidates.ids[:count], candidates.logits[:count])
 
 
@@ -191,8 +202,8 @@ class Sampler:
         """What may be drawn from `logits` [vocab] once all filters are applied."""
         options = self.options
         if options.top_k > 0:
-            found = top_p(top_k(logits, options.top_k), options.top_p)
-        elif options.top_p < 1.0:
+            return narrowed(top_k(logits, options.top_k), options.top_p, options.min_p)
+        if options.top_p < 1.0:
             found = highest_for_top_p(logits, options.top_p)
         elif options.min_p > 0.0:
             return highest_for_min_p(logits, options.min_p)

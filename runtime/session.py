@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from ggufc.runtime.arguments import check_integer, path_of
 from ggufc.runtime.engine import Engine, Floats, Ints, as_ids
 from ggufc.runtime.errors import ArgumentError, ContextError
 from ggufc.runtime.memory import Bytes
+from ggufc.runtime.step_inputs import Step
 
 if TYPE_CHECKING:
     from ggufc.runtime.session_file import SessionReader
@@ -159,9 +160,14 @@ class Session:
             yield
             self.ids.extend(ids)
         except BaseException:
-            if not self.engine.can_rewind:
-                self.clear()
+            self.forget_what_failed()
             raise
+
+    def forget_what_failed(self) -> None:
+        """After a call that did not end as it should: all tokens, where the state may be ahead of
+        them."""
+        if not self.engine.can_rewind:
+            self.clear()
 
     def check_room(self, count: int) -> None:
         """Raise ContextError unless `count` more tokens fit."""
@@ -257,19 +263,20 @@ def decode_together(sessions: Sequence[Session], tokens: Sequence[int], logits: 
     if not sessions:
         raise ArgumentError("no sessions: there is nothing to run")
     engine = sessions[0].engine
-    ids = as_ids(tokens, engine.vocab_size)
-    lengths = np.zeros(len(sessions), np.int32)
-    with ExitStack() as stack:
-        for i, (session, token) in enumerate(zip(sessions, tokens, strict=True)):
-            lengths[i] = session.make_room()
-            stack.enter_context(session.appending([token]))
-        engine.decode(
-            np.array([session.index for session in sessions], np.int32),
-            np.array([session.position for session in sessions], np.int32),
-            ids,
-            logits,
-            lengths,
-        )
+    if not all(type(token) is int and 0 <= token < engine.vocab_size for token in tokens):
+        tokens = as_ids(tokens, engine.vocab_size).tolist()
+    steps = []
+    for session, token in zip(sessions, tokens, strict=True):
+        length = session.make_room()
+        steps.append(Step(session.index, session.position, token, length))
+    try:
+        engine.decode(steps, logits)
+        for session, token in zip(sessions, tokens, strict=True):
+            session.ids.append(token)
+    except BaseException:
+        for session in sessions:
+            session.forget_what_failed()
+        raise
 
 
 def stepwise(session: Session, ids: Sequence[int], all: bool) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from ggufc.runtime.engine import Engine, Floats, Ints
 from ggufc.runtime.errors import ContextError
 from ggufc.runtime.session import NO_ROWS
+from ggufc.runtime.step_inputs import Step
 
 SEED = 0
 
@@ -79,10 +80,9 @@ class Workload:
         return Call("prefill", len(part), start, len(rows), run)
 
     def _decode_call(self, ids: Ints, position: int) -> Call:
-        sequences = np.arange(self.sequences, dtype=np.int32)
-        positions = np.full(self.sequences, position, np.int32)
+        steps = [Step(i, position, token, position + 1) for i, token in enumerate(ids.tolist())]
 
         def run() -> None:
-            self.engine.decode(sequences, positions, ids, self._logits)
+            self.engine.decode(steps, self._logits)
 
         return Call("decode", self.sequences, position, self.sequences, run)

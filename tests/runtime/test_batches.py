@@ -15,6 +15,7 @@ from ggufc.runtime.generate import Generation, GenerationOptions
 from ggufc.runtime.model import Model
 from ggufc.runtime.sampling import SamplingOptions
 from ggufc.runtime.session import decode_together
+from ggufc.runtime.step_inputs import Step
 from tests.support.bundles import letters
 from tests.support.sequences import ALL, ATTENTION, EXPERTS, RECURRENT, bundle, random_ids
 
@@ -147,10 +148,9 @@ def test_an_error_ends_one_sequence(llama: Model, monkeypatch: pytest.MonkeyPatc
     expected = [alone(llama, Request(prompt, options)).ids for prompt in prompts]
     decode = Engine.decode
 
-    def broken(self: Engine, *call: Any) -> None:
-        decode(self, *call)
-        _, _, ids, logits, _ = call
-        logits[(ids == expected[1][2])] = np.nan
+    def broken(self: Engine, steps: list[Step], logits: np.ndarray) -> None:
+        decode(self, steps, logits)
+        logits[[step.token == expected[1][2] for step in steps]] = np.nan
 
     requests = [*(Request(prompt, options) for prompt in prompts)]
     requests += [Request([], options), Request([5] * 129, options), Request([10**6], options)]

@@ -14,6 +14,7 @@ import pytest
 from ggufc.compiler.driver import compile_model
 from ggufc.compiler.options import CompileOptions
 from ggufc.runtime.model import Model
+from ggufc.runtime.step_inputs import Step
 from tests.support.fixtures import model_fixture, scratch
 
 IDS = np.random.default_rng(3).integers(3, 64, 24).tolist()
@@ -111,11 +112,8 @@ def test_sequences_do_not_mix(model: Model) -> None:
         one.prefill(IDS[:9])
         two.prefill(OTHERS[:5])
         logits = np.empty((2, model.engine.vocab_size), np.float32)
-        sequences, positions, ids = (
-            np.array(values, np.int32)
-            for values in ([two.index, one.index], [5, 9], [OTHERS[5], IDS[9]])
-        )
-        model.engine.decode(sequences, positions, ids, logits)
+        steps = [Step(two.index, 5, OTHERS[5], 6), Step(one.index, 9, IDS[9], 10)]
+        model.engine.decode(steps, logits)
     assert_near(logits, np.stack([fresh(model, OTHERS[:6]), fresh(model, IDS[:10])]))
 
 

@@ -13,6 +13,7 @@ import pytest
 from ggufc.runtime.errors import ArgumentError, ContextError, ModelClosedError
 from ggufc.runtime.model import Model
 from ggufc.runtime.session import common_prefix
+from ggufc.runtime.step_inputs import Step
 
 IDS = np.random.default_rng(5).integers(3, 64, 40).tolist()
 
@@ -73,12 +74,8 @@ def test_a_batch_equals_its_sequences_alone(model: Model, expected: np.ndarray) 
         a.prefill(IDS[:10])
         b.prefill(IDS[:3])
         logits = np.empty((2, 64), np.float32)
-        model.engine.decode(
-            np.array([b.index, a.index], np.int32),
-            np.array([3, 10], np.int32),
-            np.array([IDS[3], IDS[10]], np.int32),
-            logits,
-        )
+        steps = [Step(b.index, 3, IDS[3], 4), Step(a.index, 10, IDS[10], 11)]
+        model.engine.decode(steps, logits)
     np.testing.assert_allclose(logits, expected[[3, 10]], rtol=0, atol=2e-5)
 
 
