@@ -113,12 +113,13 @@ def weights_of(logits: Reals, temperature: float = 1.0) -> Reals:
     all."""
     peak = float(logits.max())
     if peak == math.inf:
-        return (logits == math.inf).astype(np.float64)
+        return np.asarray(logits == math.inf, np.float64)
     # In double precision no temperature that is used makes what is divided overflow.
-    weights = np.subtract(logits, peak, dtype=np.float64)
+    weights: npt.NDArray[np.float64] = np.subtract(logits, peak, dtype=np.float64)
     if temperature != 1.0:
         weights /= temperature
-    return np.exp(weights, out=weights)
+    np.exp(weights, out=weights)
+    return weights
 
 
 def softmax(logits: Reals, temperature: float = 1.0) -> Reals:
