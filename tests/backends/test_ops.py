@@ -43,7 +43,8 @@ def is_made(sample: OpSample, isa: Isa, phase: Phase) -> bool:
     except IRError:
         return False
     tiles = isa.prefill_compute == "bf16" and phase == "prefill"
-    to_bf16 = {op.attributes["to"] == "bf16a" for op in ops(sample) if "to" in op.attributes}
+    quantised = [op for op in ops(sample) if op.name.endswith("quantize")]
+    to_bf16 = {op.attributes["to"] == "bf16a" for op in quantised}
     return tiles in to_bf16 or not to_bf16
 
 
