@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ggufc import json_lines
 from ggufc.runtime.batch import BatchEvent, Request, Wanted
 from ggufc.runtime.errors import ArgumentError, RunError
 from ggufc.runtime.prompt import PromptError
@@ -90,10 +91,7 @@ class Answers:
 
 def parsed(line: bytes) -> Line:
     """The object in a line. Raises ArgumentError."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ArgumentError("the line is not JSON") from None
+    found = json_lines.parsed(line)
     if not isinstance(found, dict):
         raise ArgumentError(f"expected an object, found {found!r:.40}")
     return found
@@ -102,8 +100,7 @@ def parsed(line: bytes) -> Line:
 def check_keys(found: Line) -> None:
     """Raise ArgumentError for keys that no request has, or that do not go together."""
     for key in found:
-        if key not in _KEYS:
-            raise ArgumentError(f"unknown key {key!r:.60}; the keys are {', '.join(_KEYS)}")
+        json_lines.check_key(key, _KEYS)
     given = [key for key in _PROMPTS if key in found]
     if len(given) != 1:
         raise ArgumentError(f"expected one of {', '.join(_PROMPTS)}; found {given or 'none'}")

@@ -5,6 +5,7 @@ for bit: the graphs work on each token by itself, each generation draws from ran
 own, and of what a session holds from earlier only tokens of prompts are used again.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -202,25 +203,25 @@ def all_results(events: Iterator[BatchEvent]) -> list[Generation]:
     return [found[index] for index in sorted(found)]
 
 
-class BatchMethods:
+class BatchMethods(ABC):
     """What a model offers for many prompts at once."""
 
     engine: Engine
     _sessions: SessionPool
 
     @property
+    @abstractmethod
     def tokenizer(self) -> Tokenizer:
         """Text to ids and back."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def end_tokens(self) -> dict[int, str]:
         """The tokens that end a generation, with their text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode_text(self, text: Prompt, control_tokens: Policy = "native") -> Sequence[int]:
         """The token ids of a text to be continued."""
-        raise NotImplementedError
 
     def generate_batch(
         self,

@@ -1,5 +1,6 @@
 """Embeddings: texts to vectors, by whichever graph the model has for that."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
@@ -200,16 +201,16 @@ def batches(tokens: Iterable[Ints], most: int) -> Iterator[list[Ints]]:
         yield batch
 
 
-class EmbeddingMethods:
+class EmbeddingMethods(ABC):
     """What a model offers for embeddings."""
 
     engine: Engine
     _sessions: SessionPool
 
     @property
+    @abstractmethod
     def tokenizer(self) -> Tokenizer:
         """Text to ids and back."""
-        raise NotImplementedError
 
     def embed(self, texts: str | Iterable[str], **settings: Unpack[EmbeddingSettings]) -> Floats:
         """The embedding of a text, float32 [dimensions], or of each of several [len(texts),

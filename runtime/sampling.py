@@ -122,12 +122,6 @@ def weights_of(logits: Reals, temperature: float = 1.0) -> Reals:
     return weights
 
 
-def softmax(logits: Reals, temperature: float = 1.0) -> Reals:
-    """Probabilities of candidates at a temperature above 0."""
-    weights = weights_of(logits, temperature)
-    return np.asarray(weights / weights.sum(dtype=np.float64))
-
-
 def top_p(candidates: Candidates, p: float) -> Candidates:
     """The fewest candidates, highest first, whose probabilities sum to at least `p`."""
     return narrowed(candidates, p, 0.0)

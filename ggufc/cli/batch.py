@@ -4,9 +4,7 @@ import argparse
 import json
 import os
 import stat
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,6 +16,7 @@ from ggufc.cli.common import (
     open_model,
 )
 from ggufc.cli.numbers import integer
+from ggufc.cli.streams import named_errors, opened
 from ggufc.runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -59,28 +58,6 @@ def answer_all(arguments: argparse.Namespace, source: BinaryIO) -> int:
             done, failed = write_answers(answers, source, target)
     report(f"{done} requests, {failed} of which met an error")
     return 0
-
-
-@contextmanager
-def opened(path: Path, mode: str) -> Iterator[BinaryIO]:
-    """A file, or a standard stream for `-`."""
-    if str(path) == "-":
-        yield sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
-        return
-    # What could not be written is tried once more, and fails once more, where the file is closed.
-    with named_errors(str(path)), open(path, mode) as file:
-        yield file  # type: ignore[misc]
-
-
-@contextmanager
-def named_errors(name: str) -> Iterator[None]:
-    """Errors of the system that name no file get this name."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = name
-        raise
 
 
 def is_same_file(source: BinaryIO, target: Path) -> bool:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ggufc.cli import UsageError, describe
 from ggufc.cli.batch import lines_of as requests_in
-from ggufc.cli.batch import opened
 from ggufc.cli.common import add_model_arguments, decoded, open_model
 from ggufc.cli.numbers import integer
 from ggufc.cli.requests import object_in
-from ggufc.cli.streams import check_output, output_file
+from ggufc.cli.streams import check_output, opened, output_file
 from ggufc.runtime.embedding import POOLINGS, EmbeddingSettings
 from ggufc.runtime.errors import ArgumentError, RunError
 from ggufc.tokenizer.errors import TokenizerError

@@ -7,12 +7,12 @@ the lines bring the template, it needs no model at all.
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggufc.cli import UsageError, describe, report
 from ggufc.cli.common import add_policy_arguments, tell_dropped
+from ggufc.cli.requests import lines_of
 
 if TYPE_CHECKING:
     from ggufc.prompts import Prompt, PromptSource
@@ -141,15 +141,6 @@ def ids_of(prompt: "Prompt") -> list[int]:
     if prompt.encoded is None:
         raise UsageError("--ids needs a model: a template alone has no vocabulary")
     return prompt.encoded.ids
-
-
-def lines_of(name: str) -> Iterator[bytes]:
-    """The lines of a file or of standard input that are not empty."""
-    if name == "-":
-        yield from filter(bytes.strip, sys.stdin.buffer)
-        return
-    with open(name, "rb") as file:
-        yield from filter(bytes.strip, file)
 
 
 def answer(source: "PromptSource", line: bytes, defaults: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -91,6 +92,28 @@ def name_standard_output() -> None:
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
+
+
+@contextmanager
+def opened(path: Path, mode: Literal["rb", "wb"]) -> Iterator[BinaryIO]:
+    """A file, or a standard stream for `-`."""
+    if str(path) == "-":
+        yield sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
+        return
+    # What could not be written is tried once more, and fails once more, where the file is closed.
+    with named_errors(str(path)), open(path, mode) as file:
+        yield file
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Errors of the system that name no file get this name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = name
+        raise
 
 
 @contextmanager

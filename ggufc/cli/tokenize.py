@@ -6,7 +6,6 @@ Reads a bundle, or only the metadata of a GGUF file: a file with nothing but a v
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ggufc.cli import UsageError, describe
 from ggufc.cli.common import add_policy_arguments, decoded, tell_dropped
 from ggufc.cli.numbers import token_ids
-from ggufc.cli.requests import object_in
+from ggufc.cli.requests import lines_of, object_in
 from ggufc.runtime.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -183,12 +182,3 @@ def request_of(line: bytes, options: dict[str, Any]) -> Request:
 
 def _decodes(data: dict[str, Any], options: dict[str, Any]) -> bool:
     return bool(data.get("decode", options["decode"] or "text" not in data))
-
-
-def lines_of(name: str) -> Iterator[bytes]:
-    """The lines of a file or of standard input that are not empty."""
-    if name == "-":
-        yield from filter(bytes.strip, sys.stdin.buffer)
-        return
-    with open(name, "rb") as file:
-        yield from filter(bytes.strip, file)

@@ -17,15 +17,21 @@ from ggufc.runtime.sampling import (
     greedy,
     highest_for_top_p,
     min_p,
-    softmax,
     top_k,
     top_p,
+    weights_of,
 )
 
 FINITE = st.floats(-30, 30, width=32)
 LOGITS = arrays(np.float32, st.integers(1, 60), elements=FINITE | st.integers(-2, 2).map(float))
 # The example with known values: probabilities .5, .3, .2.
 HALF = np.log(np.array([0.5, 0.3, 0.2], np.float32))
+
+
+def softmax(logits: np.ndarray, temperature: float = 1.0) -> np.ndarray:
+    """What the sampler's weights are in proportion to."""
+    weights = weights_of(logits, temperature)
+    return np.asarray(weights / weights.sum())
 
 
 def ranked(logits: np.ndarray) -> list[int]:

@@ -18,7 +18,8 @@ from ggufc.backends.llvm.kernel_builder import (
     Val,
     vec,
 )
-from ggufc.backends.llvm.lowering import f16_to_f32, f32_to_bf16
+from ggufc.backends.llvm.lowering import f16_to_f32
+from ggufc.backends.llvm.lowering.halves import rounded_to_bf16
 from ggufc.backends.llvm.states import LANES, CacheLayout
 from ggufc.backends.llvm.vector_math import EXP2, EXP2_SHORT, muladd
 
@@ -81,10 +82,5 @@ class Operands:
 
     def store_factors(self, row: Val, pointer: Val, offset: int = 0) -> None:
         """Store float32 lanes of a row as factors."""
-        self.f.store(self._round(row) if self.bf16_factors else row, pointer, offset)
-
-    def _round(self, row: Val) -> Val:
-        if row.type != SUMS or not self.isa.has_bf16_dot:
-            return f32_to_bf16(row)
-        to = vec(BF16, LANES)
-        return self.f.intrinsic("x86.avx512bf16.cvtneps2bf16.512", to, (row,))
+        stored = rounded_to_bf16(self.isa, row) if self.bf16_factors else row
+        self.f.store(stored, pointer, offset)

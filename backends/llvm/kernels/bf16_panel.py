@@ -10,7 +10,6 @@ from ggufc.backends.llvm.lowering import f32_to_bf16
 from ggufc.backends.llvm.lowering.tiles import TILE_ROW_BYTES
 from ggufc.backends.llvm.quants import BLOCK_K, Block, Format, Rows
 from ggufc.backends.llvm.vector_math import muladd
-from ggufc.ir.types import round_up
 
 PANEL_GROUPS = 2
 # Columns that are decoded at a time: few, so that the products of tiles hide it.
@@ -37,9 +36,8 @@ def decode_function(module: Module, isa: Isa, fmt: Format) -> str:
 
 
 def _ask_ahead(f: Function, fmt: Format, step: Val) -> None:
-    part = round_up(fmt.layout.unit_bytes // fmt.steps, LINE)
-    for line in range(0, part, LINE):
-        f.prefetch(f.arg("unit") + step * part, _AHEAD_BYTES + line, locality=2)
+    for line in range(0, fmt.step_bytes, LINE):
+        f.prefetch(f.arg("unit") + step * fmt.step_bytes, _AHEAD_BYTES + line, locality=2)
 
 
 def _decode_piece(f: Function, isa: Isa, fmt: Format, block: Block, first: int) -> None:

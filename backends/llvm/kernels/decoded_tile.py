@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ggufc.backends.llvm.kernel_builder import F32, I32, I64, Val, Var, vec
-from ggufc.backends.llvm.kernels.tile import LINE, Tile
+from ggufc.backends.llvm.kernels.tile import Tile
 from ggufc.backends.llvm.quants import BLOCK_K, Block, Format, Part, Rows, format_for
 from ggufc.backends.llvm.vector_math import muladd
-from ggufc.ir.types import round_up
 
 
 class DecodedTile(Tile):
@@ -36,8 +35,7 @@ class DecodedTile(Tile):
     ) -> None:
         """Add the first `columns` k of a step."""
         pointer = self.weights + unit * self.layout.unit_bytes
-        part = round_up(self.layout.unit_bytes // fmt.steps, LINE)
-        self.ask_ahead(pointer + step * part, part)
+        self.ask_ahead(pointer + step * fmt.step_bytes, fmt.step_bytes)
         x = self.x + (unit * self.layout.unit_k + step * fmt.step_k) * 4
         for first, accumulators in zip(firsts, sums, strict=True):
             view = Rows(self.f, self.isa, pointer, self.shape.lanes, first)

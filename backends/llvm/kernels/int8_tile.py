@@ -7,11 +7,10 @@ from contextlib import contextmanager
 
 from ggufc.backends.llvm.kernel_builder import F32, I1, I8, I32, I64, Val, Var, vec
 from ggufc.backends.llvm.kernels.activations import Q8aRow
-from ggufc.backends.llvm.kernels.tile import LINE, Tile
+from ggufc.backends.llvm.kernels.tile import Tile
 from ggufc.backends.llvm.lowering import block_dot, prepare_codes
 from ggufc.backends.llvm.quants import BLOCK_K, Block, Format, Rows, format_for
 from ggufc.backends.llvm.vector_math import muladd
-from ggufc.ir.types import round_up
 
 
 class Int8Tile(Tile):
@@ -28,8 +27,7 @@ class Int8Tile(Tile):
             headers = [fmt.header(view) for view in views]
             with self._steps(fmt) as step:
                 k = unit * self.layout.unit_k + step * fmt.step_k
-                part = round_up(self.layout.unit_bytes // fmt.steps, LINE)
-                self.ask_ahead(pointer + step * part, part)
+                self.ask_ahead(pointer + step * fmt.step_bytes, fmt.step_bytes)
                 steps = [fmt.blocks(v, h, step) for v, h in zip(views, headers, strict=True)]
                 for i, blocks in enumerate(zip(*steps, strict=True)):
                     self._block(fmt, blocks, k, i, sums)

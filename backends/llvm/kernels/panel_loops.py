@@ -113,18 +113,13 @@ class PanelLoops(Loops):
 
     def _stage(self, low: Val, high: Val, index: Val) -> Stage:
         """Chunk by chunk within a run of panels, run by run."""
-        f = self.f
-        if self._together == 1:
-            panel, chunk, slot = low + index // self._chunks, index % self._chunks, index * 0
-        else:
-            stages = self._together * self._chunks
-            first, rest = low + index // stages * self._together, index % stages
-            count = f.smin(high - first, self._together)
-            chunk, slot = rest // count, rest % count
-            panel = first + slot
+        f, stages = self.f, self._together * self._chunks
+        first, rest = low + index // stages * self._together, index % stages
+        count = f.smin(high - first, self._together)
+        chunk, slot = rest // count, rest % count
         start = chunk * self._chunk
         width = f.smin(start + self._chunk, self._columns) - start
-        return Stage(panel, slot, start, width, chunk.eq(self._chunks - 1))
+        return Stage(first + slot, slot, start, width, chunk.eq(self._chunks - 1))
 
     # -- decoding ---------------------------------------------------------------------------------
 

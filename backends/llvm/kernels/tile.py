@@ -8,6 +8,7 @@ function serves all weights of its layout and K.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ggufc.backends.llvm.isa import Isa
@@ -79,7 +80,7 @@ def tile_shapes(isa: Isa) -> tuple[TileShape, ...]:
     return _SHAPES[isa.dot]
 
 
-class Tile:
+class Tile(ABC):
     """A tile function being written: its pointers, and what the kinds of tile share."""
 
     def __init__(
@@ -103,9 +104,9 @@ class Tile:
             for token, value in enumerate(sums):
                 self.f.store(value, self.f.arg("sums") + row * 4, 4 * GROUP_ROWS * token)
 
+    @abstractmethod
     def one_pass(self, firsts: list[Val]) -> list[list[Val]]:
         """The sums of the slices that begin at these rows: for each slice, one vector a token."""
-        raise NotImplementedError
 
     def accumulators(self) -> list[Var]:
         """A zero vector for each token."""

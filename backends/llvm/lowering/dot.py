@@ -7,6 +7,7 @@ every row, the four codes k = 4 i .. 4 i + 3 in one 32-bit lane. The total is th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,7 +101,7 @@ class _Vnni:
         return self._sum
 
 
-class _Narrow:
+class _Narrow(ABC):
     """Sums of products in i16, widened to i32 before they can overflow; `limit` products fit."""
 
     def __init__(self, f: Function, x: Val, bias: Val, limit: int) -> None:
@@ -121,9 +122,9 @@ class _Narrow:
         self._flush()
         return self._total
 
+    @abstractmethod
     def _widen(self, narrow: Val) -> Val:
         """Sums in i16 as sums of each row in i32."""
-        raise NotImplementedError
 
 
 class _Avx2(_Narrow):

@@ -16,8 +16,10 @@ from ggufc.backends.llvm.layouts import Layout, layout_for
 from ggufc.backends.llvm.lowering import CodeType
 from ggufc.backends.llvm.quants.views import View
 from ggufc.ir import IRError
+from ggufc.ir.types import round_up
 
 BLOCK_K = 32
+_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Format:
     step_k: int
     header: Callable[[View], Any]
     blocks: Callable[[View, Any, Val], Sequence[Block]]
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of a unit that a step reads about, in whole lines."""
+        return round_up(self.layout.unit_bytes // self.steps, _LINE)
 
     @property
     def steps(self) -> int:
